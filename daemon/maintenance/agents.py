@@ -34,6 +34,8 @@ NOTED = 12
 """The spool gets a note of one in so many questions that a node that is asked quickly misses."""
 STALL_SECONDS = 5.0
 """A question that took so much longer than it may is none: this process was suspended meanwhile, and not its node."""
+GREETINGS = 2
+"""How often a server of SSH has not greeted, at least, before that counts."""
 OK = 200
 MEASURED = 1.05
 """How much more than all CPUs an honest measurement may come to."""
@@ -99,7 +101,7 @@ class Agents:
         self._monotonic = monotonic
         self._last: dict[str, bytes] = {}
         self._in_flight: dict[str, asyncio.Future[bool]] = {}
-        self._ungreeted: dict[str, int] = {}
+        self._ungreeted: dict[str, tuple[int, int]] = {}
         self._writing = asyncio.Lock()
         self._waiting: list[tuple[str, str, bytes]] = []
         self.seen: dict[str, Seen] = {} if seen is None else seen
@@ -175,18 +177,21 @@ class Agents:
     async def ask_ssh(self, node: clusters.Node) -> None:
         """Ask the SSH server of a suspect beside its agent, whose questions do not wait for it.
 
-        One that does not greet has missed as many questions as the agent has missed since it was asked first.
+        One that does not greet has missed as many questions as the agent has missed since it was asked first, and none
+        before it has not greeted `GREETINGS` times: one of them may take as long as several questions of the agent.
         """
         if self._greets is None:
             return
-        first = self._ungreeted.setdefault(node.uuid, self._seen_of(node).misses)
+        first, asked = self._ungreeted.get(node.uuid, (self._seen_of(node).misses, 0))
+        self._ungreeted[node.uuid] = (first, asked + 1)
         has_greeted = await self._greets(node)
         seen = self.seen.get(node.uuid)
         if seen is None or has_greeted or seen.misses < first:
             self.forget_ssh(node.uuid)
         if seen is not None:
             # All misses may be counted anew meanwhile.
-            count = seen.misses - self._ungreeted.get(node.uuid, seen.misses)
+            since, asked = self._ungreeted.get(node.uuid, (seen.misses, 0))
+            count = seen.misses - since if asked >= GREETINGS else 0
             self.seen[node.uuid] = replace(seen, ssh_misses=count)
 
     def forget_ssh(self, uuid: str) -> None:

@@ -369,7 +369,10 @@ class Rounds:
         jobs = [self._queue.jobs[number] for number in numbers if number in self._queue.jobs]
         found = dict(known)
         for instance, waits in outcomes.refusals(jobs).items():
-            if instance in known and waits["basis"] == replica_evidence.basis(cluster, cluster.instances[instance]):
+            about = cluster.instances.get(instance)
+            if about is None or not (instance in known or about.moving):
+                continue
+            if waits["basis"] == replica_evidence.basis(cluster, about):
                 verdict = possible_loss.Verdict.ASK
                 found[instance] = possible_loss.Answer(verdict, reason=waits["reason"], unblock=waits["unblock"])
         return found

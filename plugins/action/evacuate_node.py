@@ -64,6 +64,7 @@ class ActionModule(module_answers.Action):
         play = holding.current(task_vars)
         try:
             cluster, found, plan = _planned(play, options)
+            node_results.refuse_left_out(task_vars, [options["node"], *_meant(cluster, plan, options["node"])])
             if not self._task.check_mode:
                 cluster, found, plan = _held(play, options, cluster, plan)
             node_results.refuse_left_out(task_vars, _meant(cluster, plan, options["node"]))

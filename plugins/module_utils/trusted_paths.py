@@ -112,9 +112,10 @@ def refuse_unlisted(found: Opened, folder: str) -> None:
         check_folder(folder)
     known = os.fstat(found.descriptor)
     if not is_there or not any(_leads_to(str(entry), known) for entry in Path(folder).iterdir()):
+        make = "" if is_there else f"install -d -m 0755 {shlex.quote(folder)} && "
         raise errors.Refused(
             f"{found.path} is not run by root, because neither it nor a link to it is in {folder}: "
-            f"`ln -s {shlex.quote(found.path)} {shlex.quote(folder)}/`"
+            f"`{make}ln -s {shlex.quote(found.path)} {shlex.quote(folder)}/`"
         )
 
 

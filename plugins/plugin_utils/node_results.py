@@ -45,7 +45,8 @@ def _unfit(name: str, hosts: Mapping[str, Any]) -> str:
         parameter_rules.node_name("name", name)
     except errors.InvalidInput as error:
         return str(error)
-    return "" if name in hosts else "it is not in the inventory that this play began with: run the play again"
+    unknown = "it is not in the inventory that this play began with: run the play again, or add it there"
+    return "" if name in hosts else unknown
 
 
 def failed(result: Mapping[str, Any]) -> bool:

@@ -175,7 +175,9 @@ def estimate(
 def basis(cluster: clusters.Cluster, instance: clusters.Instance) -> list[float | str]:
     """On what the refusal of a failover rests beside the target's answer: it stands while this is the same."""
     source = instance.primary_node
-    return [max_loss(cluster, source), known_off.seen_off(cluster.nodes[source]), *instance.nodes]
+    moving = cluster.nodes.get(instance.moving)
+    unfinished: list[float | str] = [] if moving is None else [known_off.seen_off(moving), moving.uuid]
+    return [max_loss(cluster, source), known_off.seen_off(cluster.nodes[source]), *instance.nodes, *unfinished]
 
 
 def _reported(volume: replicas.Track, address: str) -> possible_loss.Disk:

@@ -49,6 +49,8 @@ def records(cluster: clusters.Cluster) -> dict[str, dict[str, Any]]:
             "up": instance.is_up and not instance.is_unfinished,
             "hypervisor": instance.hypervisor,
             "resources": _resources(instance),
+            # It may run there, too: nobody ends what may be its only guest.
+            **({"moving": cluster.node_name(instance.moving)} if instance.moving else {}),
         }
         for instance in cluster.instances.values()
     }
@@ -178,7 +180,7 @@ def settled(
 
 def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterable[Difference]:
     for name, state in sorted(looks[node].states.items()):
-        if name not in known or known[name]["primary"] == node:
+        if name not in known or node in {known[name]["primary"], known[name].get("moving")}:
             continue
         primary = known[name]["primary"]
         there = looks[primary].states.get(name) if primary in looks and not looks[primary].trouble else None
@@ -194,7 +196,7 @@ def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> It
     owners = {resource: name for name, record in known.items() for resource in record["resources"]}
     for resource in sorted(look.writable):
         name = owners.get(resource, "")
-        if name and known[name]["primary"] != node:
+        if name and node not in {known[name]["primary"], known[name].get("moving")}:
             text = (
                 f"{node} may write the disk {resource} of {name}, whose primary is {known[name]['primary']}: once "
                 f"nothing on {node} uses it, run `drbdadm secondary {resource}` there"

@@ -8,6 +8,7 @@ recorded where it runs, and never started a second time.
 |---|---|---|
 | no answer | any | refused |
 | the guest | has it, too | refused |
+| the guest, and it does not run | does not answer | refused: the guest may run there |
 | the guest | does not have it, or does not answer | it is there: the migration did not happen |
 | nothing | runs it | it is there: the migration happened |
 | nothing | has it, and does not run it | refused |
@@ -49,7 +50,7 @@ def judge(instance: str, primary: Node, other: Node) -> Answer:
             "reboot it if it hangs, then retry"
         )
     if primary.guest:
-        return _refused(_twice(instance, (primary, other))) if other.guest else Answer(Step.STAYS)
+        return _at_primary(instance, primary, other)
     if not other.answers or other.why:
         # Alive or not is for the fence of the failover.
         return Answer(Step.FAIL_OVER)
@@ -59,6 +60,19 @@ def judge(instance: str, primary: Node, other: Node) -> Answer:
             f"not started on {primary.name}. End it on {other.name} itself, then retry"
         )
     return Answer(Step.MOVED if other.guest else Step.STAYS)
+
+
+def _at_primary(instance: str, primary: Node, other: Node) -> Answer:
+    if other.guest:
+        return _refused(_twice(instance, (primary, other)))
+    # A guest that was halted to be handed over may have gone on at the other node.
+    if primary.guest != RUNNING and (not other.answers or other.why):
+        return _refused(
+            f"{instance} is {primary.guest} on {primary.name}, and {other.name} does not say whether it runs there: "
+            f"restore the network link of {other.name}, then retry. If {other.name} is lost, end it on {primary.name} "
+            f"itself, then run `roundsman instance start {instance}`, which needs {other.name} to be off"
+        )
+    return Answer(Step.STAYS)
 
 
 def _twice(instance: str, nodes: Tuple[Node, Node]) -> str:

@@ -73,7 +73,8 @@ def of_file(path: str, *, nodes: Sequence[str], chosen: Mapping[str, str] = Mapp
     programs = {name: {"driver": driver} for name, driver in chosen.items() if driver.startswith("/")}
     read = credentials.read(path) if set(nodes) - set(programs) else {}
     entries = {name: _with_driver(entry, chosen.get(name)) for name, entry in read.items()}
-    folder = str(Path(path).absolute().parent / HELPERS)
+    # A path may begin with two slashes: that of the root, and that of the file.
+    folder = f"/{str(Path(path).absolute().parent / HELPERS).lstrip('/')}"
     return _of_entries(nodes, {**entries, **programs}, source=path, folder=folder)
 
 

@@ -122,7 +122,7 @@ def _refuse_dangling(cluster: clusters.Cluster) -> None:
         if node.group not in cluster.nodegroups:
             raise errors.InvalidInput(f"nodes/{node.uuid}/group: there is no node group {node.group}")
     for instance in cluster.instances.values():
-        for uuid in instance.nodes:
+        for uuid in dict.fromkeys((*instance.nodes, *instance.places)):
             if uuid not in cluster.nodes:
                 raise errors.InvalidInput(f"instances/{instance.uuid}: there is no node {uuid}")
     if cluster.cluster.master_node not in cluster.nodes:

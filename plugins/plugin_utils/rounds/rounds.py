@@ -186,7 +186,13 @@ class _Draft:
             uuid: self._evacuation(incident)
             for incident in in_order(cluster)
             for uuid in self._unstarted[incident.uuid]
+            if self._is_asked(uuid)
         }
+
+    def _is_asked(self, instance: str) -> bool:
+        """Whether the primary of an instance (UUID) can be asked; else another incident is free to move it."""
+        primary = self._cluster.node(self._cluster.instance(instance).primary_node)
+        return clusters.reachable(self._cluster, primary) and not clusters.is_silent(self._cluster, primary)
 
     def refuse(self, *refusals: Refusal) -> None:
         self.plan = dataclasses.replace(self.plan, refusals=(*self.plan.refusals, *refusals))
@@ -219,7 +225,8 @@ class _Draft:
         """Drain, move every instance, set offline; or the reasons why not yet, or why never."""
         node = self._cluster.nodes[incident.node]
         is_master = node.uuid == self._cluster.cluster.master_node
-        if node.offline and not self._room.held(node.uuid) and not self._farewell(node):
+        is_done = not self._room.held(node.uuid) and not self._unstarted[incident.uuid]
+        if node.offline and is_done and not self._farewell(node):
             self._complete(incident)
             return
         held = (
@@ -242,7 +249,7 @@ class _Draft:
                 self._fail(incident, "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals))
         elif not is_master and not self._unstarted[incident.uuid]:
             self._part(node, incident, after=tuple(job.key for job in jobs))
-        elif not jobs:
+        elif is_master and not jobs:
             text = f"{node.name} is the master: it waits for the master role to move"
             self.refuse(_refusal(node, incident, text, "no longer the master"))
 
@@ -295,11 +302,15 @@ class _Draft:
         for uuid in self._unstarted[incident.uuid]:
             instance = self._cluster.instance(uuid)
             primary = self._cluster.node(instance.primary_node)
-            if not clusters.reachable(self._cluster, primary) or clusters.is_silent(self._cluster, primary):
+            if not self._is_asked(uuid):
                 text = f"it may be down on {primary.name}, which does not answer"
                 self.refuse(Refusal(instance.name, text, f"{primary.name} reachable again", incident=incident.uuid))
                 continue
             opcode = work.Opcode("startup", {"instance": uuid})
+            waits = self._evidence.get(uuid)
+            if instance.moving == node.uuid and waits is not None and waits.keeps_back:
+                self.refuse(Refusal(instance.name, waits.reason, waits.unblock, incident=incident.uuid))
+                continue
             if instance.moving == node.uuid:
                 opcode = work.Opcode("failover", {"instance": uuid, "source": node.uuid, "target": primary.uuid})
             reason = f"evacuating {node.name}: starting {instance.name} on {primary.name}, as its move was lost"
@@ -324,7 +335,11 @@ class _Draft:
 
 def _found(cluster: clusters.Cluster, incident: incidents.Incident, unstarted: Collection[str]) -> tuple[str, ...]:
     """The instances (UUIDs) that may be down on their primary, or on the node of an incident by a lost migration."""
-    moving = (instance.uuid for instance in cluster.instances.values() if instance.moving == incident.node)
+    moving = (
+        instance.uuid
+        for instance in cluster.instances.values()
+        if incident.evacuates and instance.moving == incident.node
+    )
     return tuple(dict.fromkeys((*(uuid for uuid in unstarted if uuid in cluster.instances), *moving)))
 
 

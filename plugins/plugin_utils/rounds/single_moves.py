@@ -43,7 +43,7 @@ def failed_over(cluster: clusters.Cluster, instance: clusters.Instance, *, chose
     is_lost = other is not None and (not clusters.reachable(cluster, other) or clusters.is_silent(cluster, other))
     if other is not None and (chosen == instance.primary_node or (is_lost and not chosen)):
         return other.uuid, instance.primary_node
-    return instance.primary_node, chosen or target(cluster, instance)
+    return instance.primary_node, chosen or instance.moving or target(cluster, instance)
 
 
 def refuse_adopted(instance: clusters.Instance) -> None:

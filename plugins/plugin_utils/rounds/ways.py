@@ -73,6 +73,8 @@ class Ways:
             return Refusal(instance.name, f"disk template {template} has no known way off {name}", permanent=True)
         if instance.primary_node != self._node.uuid:
             return self._replica_out(instance)
+        if instance.moving:
+            return self._unproven(instance) or self._unfinished_out(instance)
         if self._move_kind(instance) == "migrate" and instance.is_bound:
             return Refusal(
                 instance.name,
@@ -80,6 +82,23 @@ class Ways:
                 permanent=True,
             )
         return self._replicated_out(instance) if template == "drbd" else self._shared_out(instance)
+
+    def _unfinished_out(self, instance: clusters.Instance) -> Way | Refusal:
+        """To where a migration that has not ended may have taken an instance, and nowhere else: it may run there."""
+        target, name = self._cluster.node(instance.moving), self._node.name
+        text = f"a migration of {instance.name} from {name} to {target.name} has not ended"
+        if not clusters.reachable(self._cluster, target) or clusters.is_silent(self._cluster, target):
+            return Refusal(
+                instance.name,
+                f"{text}, and {target.name} does not answer: it may run there",
+                f"{target.name} reachable",
+            )
+        replicated = instance.disk_template == "drbd"
+        kept = Refusal(instance.name, f"{text}: until then its replica stays on {name}", "the end of that migration")
+        others = tuple(uuid for uuid in instance.secondary_nodes if uuid != target.uuid)
+        secondaries = (self._node.uuid, *others) if replicated else others
+        step = self._run_on(instance, target.uuid)
+        return Way((step,), target.uuid, secondaries, keeps=True, why=text, left=kept if replicated else None)
 
     def _shared_out(self, instance: clusters.Instance) -> Way | Refusal:
         demand, group = self._running(instance), self._node.group

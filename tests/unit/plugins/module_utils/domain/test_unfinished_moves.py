@@ -39,6 +39,9 @@ def node(name: str, guest: str) -> failovers.Node:
         # Killed in the hand-over.
         ("paused in migration", "", Step.STAYS),
         ("paused in migration", "running", Step.REFUSE),
+        ("paused in migration", "silent", Step.REFUSE),
+        ("paused in migration", "broken", Step.REFUSE),
+        ("crashed", "silent", Step.REFUSE),
         ("running", "in migration", Step.REFUSE),
         ("", "paused", Step.REFUSE),
         ("running", "running", Step.REFUSE),

@@ -332,6 +332,13 @@ def test_until_a_migration_has_ended_a_failover_goes_from_either_of_its_nodes_to
     assert (ended.nodes, ended.moving) == (("n2", "n3"), "")
 
 
+def test_a_failover_back_to_the_primary_asks_for_no_room_there_and_not_whether_it_is_drained() -> None:
+    """Its memory counts there already, and an evacuation of it has drained that node."""
+    node = dataclasses.replace(MOVING.nodes["n2"], drained=True, mtotal=MOVING.nodes["n2"].mnode + 600)
+    cluster = clusters.with_node(MOVING, node)
+    assert instance_moves.Failover("i1", "n3", "n2").variables(cluster)["unfinished"]
+
+
 @pytest.mark.parametrize(
     "made",
     [

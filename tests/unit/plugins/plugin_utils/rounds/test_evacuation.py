@@ -712,3 +712,32 @@ def test_a_failure_that_is_survived_no_longer_is_named_with_its_numbers() -> Non
     assert watched.lost() == (
         "node1 may no longer fail: node2 has 1500 MiB free for the 2000 MiB that would start there",
     )
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("instance1 sharedfile 4096 10000 node1", "failover instance1 node1 node3"),
+        ("instance1 drbd 4096 10000 node1 node3", "failover instance1 node1 node3"),
+    ],
+)
+def test_what_a_migration_may_have_taken_to_a_node_goes_there_or_waits_for_it(
+    line: str, step: str, *, is_dead: bool
+) -> None:
+    """It may run there: a failover to another node is refused, and its incident would fail."""
+    cluster = tables.read(NODES.replace("node2 16384", "node2 65536") + line)
+    cluster = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("instance1"), moving="u-node3"))
+    if is_dead:
+        cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("u-node1"), offline=True))
+
+    def planned(seen: clusters.Cluster) -> Evacuated:
+        found = evacuation.plan(seen, "u-node1", failover=True, avoid=(), taken={}, room=room.Room(seen))
+        return Evacuated(moving.jobs_of(seen, found.moves, failover=True), found.refusals, found.notes)
+
+    (job,) = planned(cluster).jobs
+    assert steps.text(job) == [step]
+    waits = planned(clusters.observed(cluster, silent=["u-node3"]))
+    assert waits.jobs == ()
+    (refusal,) = waits.refusals
+    assert (refusal.unblock, refusal.permanent) == ("node3 reachable", False)

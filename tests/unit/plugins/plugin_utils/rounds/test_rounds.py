@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, possible_loss, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds
 
@@ -421,3 +421,41 @@ def test_what_a_lost_move_may_have_left_down_is_started_before_its_node_is_empty
     waits = rounds.plan(silent, at_work={}, unstarted={"a1": ["u-instance1"]})
     assert "start:instance1" not in steps.of(waits.jobs)
     assert "it may be down on node2, which does not answer" in {one.reason for one in waits.refusals}
+
+
+def test_a_failover_that_waits_for_a_person_is_not_submitted_again_by_the_next_round() -> None:
+    cluster = tables.read(NODES + EVACUATE.replace("node1", "node2") + DRBD)
+    unfinished = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("instance1"), moving="u-node2"))
+    refused = possible_loss.Answer(possible_loss.Verdict.ASK, reason="may lack writes", unblock="`--max-loss 200s`")
+    plan = rounds.plan(unfinished, at_work={}, evidence={"u-instance1": refused})
+    assert "start:instance1" not in steps.of(plan.jobs)
+    assert ("instance1", "may lack writes", "`--max-loss 200s`") in {
+        (one.subject, one.reason, one.unblock) for one in plan.refusals
+    }
+
+
+def test_an_incident_takes_no_instance_whose_primary_it_cannot_ask() -> None:
+    both = EVACUATE + "incident a2 node2 evacuate-failover noted 200\n"
+    cluster = tables.read(NODES + both + "instance1 drbd 4096 10000 node2 node3\nsettings storm_minimum=9\n")
+    dead = clusters.with_node(cluster, dataclasses.replace(cluster.node("u-node2"), offline=True))
+    plan = rounds.plan(dead, at_work={}, unstarted={"a1": ["u-instance1"]})
+    assert "failover instance1 node2 node3" in steps.of(plan.jobs)["move:instance1"]
+
+
+def test_a_live_repair_takes_no_instance_that_a_migration_may_have_brought() -> None:
+    repair = EVACUATE + "incident a2 node2 live-repair noted 200\n"
+    cluster = tables.read(NODES + repair + DRBD)
+    unfinished = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("instance1"), moving="u-node2"))
+    plan = rounds.plan(unfinished, at_work={})
+    assert not [one for one in plan.refusals if one.subject == "instance1" and "a2" in one.reason]
+
+
+def test_only_the_master_waits_for_its_role_to_move() -> None:
+    cluster = tables.read(NODES + EVACUATE.replace("node1", "node2") + "instance1 sharedfile 4096 10000 node3\n")
+    unfinished = dataclasses.replace(cluster.instance("instance1"), moving="u-node2")
+    drained = dataclasses.replace(cluster.node("u-node2"), drained=True)
+    cluster = clusters.with_node(clusters.with_instance(cluster, unfinished), drained)
+    plan = rounds.plan(clusters.observed(cluster, silent=["u-node3"]), at_work={})
+    assert not [one for one in plan.refusals if "is the master" in one.reason]
+    offline = clusters.with_node(cluster, dataclasses.replace(drained, offline=True))
+    assert rounds.plan(offline, at_work={}).completed == ()
