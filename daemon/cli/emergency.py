@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import ansible_runs, unsafe_json
+from ...plugins.plugin_utils import ansible_runs, commanding, unsafe_json
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.rounds import epo as planning
 from ...plugins.plugin_utils.rounds import wording
@@ -103,6 +103,8 @@ def epo(
     cluster = configuration.cluster(daemon)
     preview = planning.preview(cluster, names or [], on=on, by_group=groups, everything=everything)
     _show(preview, form)
+    for line in commanding.unpowered(where, cluster, [step.uuid for step in preview.steps if step.power]):
+        output.warning(line)
     if dry_run:
         return
     daemon.notice.tell(daemon.root, lambda: cluster.cluster.cluster_name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..module_utils.domain import changes, errors, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding, libraries, module_answers, node_results
+from ..plugin_utils import commanding, holding, libraries, module_answers, node_results
 
 with libraries.optional():
     from ..plugin_utils.config import store
@@ -58,6 +58,8 @@ class ActionModule(module_answers.Action):
             return {**result, "failed": True, "msg": str(error)}
         timeouts = _timeouts(cluster, preview, most=options["shutdown_timeout"])
         told = _told(cluster, preview, go=go, batch=options["batch"])
+        commanded = [step.uuid for step in preview.steps if step.power]
+        told["preview"] = [*commanding.unpowered(play.where, cluster, commanded), *told["preview"]]
         left_out = node_results.left_out(task_vars, [step.name for step in preview.steps])
         return {**result, "changed": go, **told, "timeouts": timeouts, "left_out": list(left_out)}
 

@@ -6,10 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..module_utils.domain import changes, errors, power, power_record
+from ..module_utils.domain import cluster as clusters
+from ..module_utils.oob import request
 from . import holding, power_looks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ..module_utils.domain import tree
 
 
 class Execute(Protocol):
@@ -48,6 +52,17 @@ def commanded(
         return [power.parse_outcome(result) for result in told["results"]]
     text = str(told.get("msg", "the module gave no results"))
     return [power_looks.refused(command, target["name"], text) for target in targets]
+
+
+def unpowered(where: tree.Tree, cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:
+    """The nodes (UUIDs) whose helper program this user would not run, a line each with the reason; none is run."""
+    drivers = {
+        node.name: driver
+        for node in (cluster.nodes[uuid] for uuid in nodes)
+        if (driver := clusters.parameter(cluster, node, "oob_program") or "").startswith("/")
+    }
+    wanted = request.of_file(str(where.bmc_credentials), nodes=list(drivers), chosen=drivers)
+    return [f"{one.name} would keep its power: {one.failure.text}" for one in wanted if one.failure is not None]
 
 
 def recorded(

@@ -39,6 +39,14 @@ def test_a_dry_run_shows_what_would_be_done_in_order(roundsman: Run) -> None:
     assert "inst1" in out.splitlines()[2]
 
 
+def test_a_node_whose_helper_program_would_not_be_run_is_named_before_anything_is_stopped(roundsman: Run) -> None:
+    """Its instances would be stopped, and then it would stay on."""
+    status, _out, err = roundsman("cluster", "epo", "--all", "--dry-run")
+    assert status == 0
+    (line,) = (line for line in err.splitlines() if "would keep its power" in line)
+    assert "node3 would keep its power: the helper program /bin/oob" in line
+
+
 def test_programs_read_the_preview_as_json(roundsman: Run) -> None:
     _status, out, _err = roundsman("cluster", "epo", "node2", "--dry-run", "-o", "json")
     told = json.loads(out)
@@ -199,4 +207,4 @@ def test_what_was_stopped_before_the_hold_does_not_say_that_something_is_held(
 ) -> None:
     plays(KILLED)
     status, _out, err = roundsman("cluster", "epo", "--all", "--force")
-    assert (status, err) == (137, "roundsman: this was stopped, and no emergency power off stands\n")
+    assert (status, err.splitlines()[-1]) == (137, "roundsman: this was stopped, and no emergency power off stands")
