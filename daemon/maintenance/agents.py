@@ -111,7 +111,7 @@ class Agents:
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
         """The nodes (UUIDs) that do not answer, and how many answered the last time they were asked."""
         silent = {
-            uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses)
+            uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses, seen.answered)
             for uuid, seen in self.seen.items()
             if seen.misses
         }

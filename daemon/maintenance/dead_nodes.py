@@ -32,6 +32,8 @@ COMMANDED_AGAIN = 300.0
 """Seconds after which a BMC that was commanded off, and was not read back off, is commanded again."""
 SAME = 1.0
 """Seconds by which two dates of the same off may differ: two clocks are never read at the same instant."""
+BOOT = 600.0
+"""Seconds from an on in which a node that has not answered since is not fenced: it may be booting."""
 JUDGED_TOGETHER = 20
 """So many silent nodes are judged without a pause for the rest of the daemon."""
 PRIORITY = -10
@@ -88,6 +90,7 @@ class DeadNodes(parts.Part):
         self._kept: dict[str, dead_nodes.Silence] = {}
         self._reads: dict[str, Read] = {}
         self._commands = self._given_before()
+        self._powered: dict[str, float] = {}
         self._asked_in: dict[str, tuple[float, float]] = {}
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
@@ -99,6 +102,7 @@ class DeadNodes(parts.Part):
         cluster = self._configuration.current
         self._read_jobs()
         silent, answering = self._silent(cluster)
+        self._powered = self._powered_on() if silent else {}
         self._forget(cluster, silent)
         self._readings.watch(self._to_read(cluster, silent))
         peers, verdicts = await self._peers(cluster, silent), {}
@@ -224,7 +228,26 @@ class DeadNodes(parts.Part):
             answering=answering,
             reads=told,
             peers=peers,
+            booting=self._booting(node, silent[node]),
         )
+
+    def _powered_on(self) -> dict[str, float]:
+        """When each node (UUID) was powered on by a job for the last time (unix seconds)."""
+        found: dict[str, float] = {}
+        opcodes = (opcode for job in self._queue.jobs.values() for opcode in job.opcodes if opcode.kind == "power")
+        for opcode in opcodes:
+            if opcode.status is values.Status.SUCCESS and opcode.params["command"] in {"on", "cycle"}:
+                for node in opcode.params.get("nodes") or [opcode.params["node"]]:
+                    found[str(node)] = max(opcode.ended, found.get(str(node), 0.0))
+        return found
+
+    def _booting(self, node: str, silence: dead_nodes.Silence) -> str:
+        """That a node was powered on, and has had no time yet to boot; '' where that is not so."""
+        began = self._powered.get(node, 0.0)
+        passed = self._clock() - began
+        if silence.answered >= began or not 0 <= passed < BOOT:
+            return ""
+        return f"it was powered on {passed:.0f} s ago: it has {BOOT:.0f} s to boot before it is fenced"
 
     def _is_old(self, read: Read, node: clusters.Node) -> bool:
         if node.alive_at != read.alive_at:

@@ -43,11 +43,13 @@ class Silence:
     """How often in a row a node's agent has not answered, and when it did so for the first time (unix seconds).
 
     `ssh_misses` is how often in a row its SSH server did not greet either; that is asked where the policy is `fence`.
+    `answered` is when its agent answered last (unix seconds), 0 where it has not since the daemon began.
     """
 
     misses: int
     since: float
     ssh_misses: int = 0
+    answered: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,15 @@ def judge(
     answering: int,
     reads: Optional[Reading] = None,
     peers: Sequence[witnesses.Peer] = (),
+    booting: str = "",
 ) -> Verdict:
     """What to do about a node that does not answer.
 
     `silences` holds every silent node (UUIDs), `answering` is how many nodes answered the last poll; `reads` is what
     is known of the node's power since it fell silent, None when its BMC was not asked yet; `peers` are its DRBD peers
-    that answer, with their words of it. Rules, of which the first that applies decides; each that waits says what would
-    lift it. Of a node that has lived since it was known to be off (`has_lived`) neither the record nor an earlier fence
-    or statement counts.
+    that answer, with their words of it; `booting` says that it was powered on a short time ago, '' else. Rules, of
+    which the first that applies decides; each that waits says what would lift it. Of a node that has lived since it was
+    known to be off (`has_lived`) neither the record nor an earlier fence or statement counts.
     """
     least = cluster.maintenance.settings.dead_after
     if not least or silence.misses < least:
@@ -133,7 +136,12 @@ def judge(
     if not _has_bmc(cluster, node):
         cure = to_confirm_again(cluster, node) if known_off.has_lived(node) else to_confirm(node)
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
-    return _by_its_bmc(cluster, node, told, reads=reads, silences=silences, second=second)
+    verdict = _by_its_bmc(cluster, node, told, reads=reads, silences=silences, second=second)
+    return _while_it_boots(node, f"{told}, and {booting}") if booting and verdict.step is Step.FENCE else verdict
+
+
+def _while_it_boots(node: clusters.Node, told: str) -> Verdict:
+    return Verdict(Step.WAIT, told, f"its answer, or its power off: `roundsman node power off {node.name} --force`")
 
 
 def _by_its_bmc(

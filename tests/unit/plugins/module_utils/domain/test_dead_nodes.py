@@ -48,6 +48,7 @@ def judged(
     answering: int = 5,
     node: str = "n2",
     peers: tuple[Peer, ...] = WITNESS,
+    booting: str = "",
 ) -> dead_nodes.Verdict:
     silences = {node: silence, **dict.fromkeys(others, LONG)}
     return dead_nodes.judge(
@@ -58,6 +59,7 @@ def judged(
         answering=answering,
         reads=reads,
         peers=peers,
+        booting=booting,
     )
 
 
@@ -475,3 +477,13 @@ def test_limits_that_the_detection_of_a_dead_node_cannot_meet_and_large_ones_are
     (text,) = dead_nodes.setting_problems(asking(dead_after=0))
     assert "dead_node_policy=failover does nothing: dead_after is 0" in text
     assert len(dead_nodes.setting_problems(asking(agent_port=0))) == 1
+
+
+def test_a_node_that_may_be_booting_is_not_fenced_and_one_that_is_off_is_failed_over_all_the_same() -> None:
+    cluster = cluster_of(policy="fence")
+    assert judged(cluster, reads=ON).step is Step.FENCE
+    waits = judged(cluster, reads=ON, booting="it was powered on 40 s ago")
+    assert waits.step is Step.WAIT
+    assert "it was powered on 40 s ago" in waits.reason
+    for reads in (OFF, FENCED, UNKNOWN, None):
+        assert judged(cluster, reads=reads, booting="x") == judged(cluster, reads=reads)
