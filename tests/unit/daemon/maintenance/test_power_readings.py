@@ -263,9 +263,13 @@ READS_OFF = "#!/bin/sh\n" + """echo '{"powered": false}'\n"""
 
 
 def program(folder: Path, name: str, text: str) -> str:
+    """A helper program that root has listed."""
     path = folder / name
     path.write_text(text)
     path.chmod(0o755)
+    listed = folder / "oob-programs"
+    listed.mkdir(mode=0o755, exist_ok=True)
+    (listed / name).symlink_to(path)
     return str(path)
 
 

@@ -36,5 +36,5 @@ def test_what_root_has_not_put_into_the_folder_of_helper_programs_is_told_with_t
     program, folder = node.root / "opt/oob", node.root / "etc/roundsman/oob-programs"
     assert node.call(helper_program_info, hypervisor=None, paths=["/opt/oob"])["problems"] == {
         "/opt/oob": f"would be refused: {program} is not run by root, because neither it nor a link to it is in "
-        f"{folder}: `ln -s {program} {folder}/`",
+        f"{folder}: `install -d -m 0755 {folder} && ln -s {program} {folder}/`",
     }
