@@ -60,8 +60,8 @@ class _RunElsewhere:
             target = cluster.node_name(self.target)
             raise errors.Refused(f"{instance.name} has no replica on {target}: replace its secondary first")
         contract.refuse_unreachable(cluster, *self._contacted())
-        # Its primary has room for it, and keeps it whatever else it takes.
-        if not self._ends_migration(instance):
+        # Both nodes of a migration that has not ended had room for it, and it may run on either.
+        if not instance.moving:
             single_moves.refuse_closed(cluster, target=self.target)
             room_now.refuse_without_memory(cluster, instance, target=self.target)
         return {

@@ -332,11 +332,14 @@ def test_until_a_migration_has_ended_a_failover_goes_from_either_of_its_nodes_to
     assert (ended.nodes, ended.moving) == (("n2", "n3"), "")
 
 
-def test_a_failover_back_to_the_primary_asks_for_no_room_there_and_not_whether_it_is_drained() -> None:
-    """Its memory counts there already, and an evacuation of it has drained that node."""
-    node = dataclasses.replace(MOVING.nodes["n2"], drained=True, mtotal=MOVING.nodes["n2"].mnode + 600)
+@pytest.mark.parametrize(("source", "target"), [("n3", "n2"), ("n2", "n3")])
+def test_a_failover_that_ends_a_migration_asks_for_no_room_and_not_whether_the_node_is_drained(
+    source: str, target: str
+) -> None:
+    """Both nodes had room for it, and it may run on either."""
+    node = dataclasses.replace(MOVING.nodes[target], drained=True, mtotal=MOVING.nodes[target].mnode + 600)
     cluster = clusters.with_node(MOVING, node)
-    assert instance_moves.Failover("i1", "n3", "n2").variables(cluster)["unfinished"]
+    assert instance_moves.Failover("i1", source, target).variables(cluster)["unfinished"]
 
 
 @pytest.mark.parametrize(
