@@ -67,7 +67,8 @@ class ActionModule(module_answers.Action):
             node_results.refuse_left_out(task_vars, [options["node"], *_meant(cluster, plan, options["node"])])
             if not self._task.check_mode:
                 cluster, found, plan = _held(play, options, cluster, plan)
-            node_results.refuse_left_out(task_vars, _meant(cluster, plan, options["node"]))
+                # The configuration was read again: its names may be other ones.
+                node_results.refuse_left_out(task_vars, _meant(cluster, plan, options["node"]))
             made = _steps(cluster, plan, options, judged=found)
             steps = list(made.steps)
             if not self._task.check_mode:

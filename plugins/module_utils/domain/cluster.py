@@ -369,6 +369,11 @@ def is_silent(cluster: Cluster, node: Node) -> bool:
     return isinstance(cluster, Observed) and node.uuid in cluster.silent
 
 
+def answers(cluster: Cluster, node: Node) -> bool:
+    """Whether a node may be contacted, and is not known to be silent."""
+    return reachable(cluster, node) and not is_silent(cluster, node)
+
+
 def touched(known: Object, *, now: float) -> dict[str, Union[int, float]]:
     """The fields that change whenever an object changes."""
     return {"serial_no": known.serial_no + 1, "mtime": now}

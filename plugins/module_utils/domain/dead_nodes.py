@@ -141,7 +141,11 @@ def judge(
 
 
 def _while_it_boots(node: clusters.Node, told: str) -> Verdict:
-    return Verdict(Step.WAIT, told, f"its answer, or its power off: `roundsman node power off {node.name} --force`")
+    return Verdict(Step.WAIT, told, f"its answer, or {_power_off_by_hand(node)}")
+
+
+def _power_off_by_hand(node: clusters.Node) -> str:
+    return f"its power off: `roundsman node power off {node.name} --force`"
 
 
 def _by_its_bmc(
@@ -231,7 +235,7 @@ def _on(
     second: witnesses.Testimony,
 ) -> Verdict:
     """Power off what is on and silent, by the policy, where its peers have lost it, too: a second witness."""
-    by_hand = f"its power off: `roundsman node power off {node.name} --force`"
+    by_hand = _power_off_by_hand(node)
     if cluster.maintenance.settings.dead_node_policy != "fence" or second.finding is witnesses.Finding.DEAF:
         return Verdict(Step.WAIT, told, f"its agent or its management link repaired, or {by_hand}")
     if second.finding in {witnesses.Finding.UNKNOWN, witnesses.Finding.DOUBT}:

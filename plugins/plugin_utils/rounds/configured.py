@@ -53,7 +53,7 @@ def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
 
 
 def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:
-    answers = clusters.reachable(cluster, node) and not clusters.is_silent(cluster, node)
+    answers = clusters.answers(cluster, node)
     takes = answers and node.vm_capable and not node.drained
     exclusive = bool(clusters.inherited(cluster, node, "exclusive_storage"))
     spindles = int(clusters.inherited(cluster, node, "spindle_count") or 0)

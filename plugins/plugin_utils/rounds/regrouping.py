@@ -156,7 +156,7 @@ class _Change:
         return self._stranded(instance)
 
     def _answers(self, node: clusters.Node) -> bool:
-        return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
+        return clusters.answers(self._cluster, node)
 
     def _stranded(self, instance: clusters.Instance) -> Refusal | None:
         """What lost its primary starts on its secondary first, if that has the memory."""

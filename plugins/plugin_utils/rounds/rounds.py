@@ -192,7 +192,7 @@ class _Draft:
     def _is_asked(self, instance: str) -> bool:
         """Whether the primary of an instance (UUID) can be asked; else another incident is free to move it."""
         primary = self._cluster.node(self._cluster.instance(instance).primary_node)
-        return clusters.reachable(self._cluster, primary) and not clusters.is_silent(self._cluster, primary)
+        return clusters.answers(self._cluster, primary)
 
     def refuse(self, *refusals: Refusal) -> None:
         self.plan = dataclasses.replace(self.plan, refusals=(*self.plan.refusals, *refusals))

@@ -40,7 +40,7 @@ def failed_over(cluster: clusters.Cluster, instance: clusters.Instance, *, chose
         Refused: as with `target`.
     """
     other = cluster.nodes.get(instance.moving)
-    is_lost = other is not None and (not clusters.reachable(cluster, other) or clusters.is_silent(cluster, other))
+    is_lost = other is not None and not clusters.answers(cluster, other)
     if other is not None and (chosen == instance.primary_node or (is_lost and not chosen)):
         return other.uuid, instance.primary_node
     return instance.primary_node, chosen or instance.moving or target(cluster, instance)

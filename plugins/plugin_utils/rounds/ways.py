@@ -87,7 +87,7 @@ class Ways:
         """To where a migration that has not ended may have taken an instance, and nowhere else: it may run there."""
         target, name = self._cluster.node(instance.moving), self._node.name
         text = f"a migration of {instance.name} from {name} to {target.name} has not ended"
-        if not clusters.reachable(self._cluster, target) or clusters.is_silent(self._cluster, target):
+        if not clusters.answers(self._cluster, target):
             return Refusal(
                 instance.name,
                 f"{text}, and {target.name} does not answer: it may run there",
