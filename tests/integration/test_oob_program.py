@@ -109,7 +109,7 @@ def test_a_node_that_is_off_is_not_cycled(rack: simulated.Rack, tmp_path: Path) 
         ({"address": ADDRESS, "password": "another one"}, f"{NODE}: auth: the password is wrong"),
         ({"address": "bmc1.example"}, f"{NODE}: unconfigured: the BMC address 'bmc1.example' is not an IP address"),
         ({"driver": "telepathy"}, f"{NODE}: unconfigured: unknown power driver 'telepathy'; known: ipmi, redfish"),
-        ({"driver": str(PROGRAM)}, f"{NODE}: its driver is a helper program, which this one is itself"),
+        ({"driver": str(PROGRAM)}, f"{NODE}: unconfigured: the helper program {PROGRAM} is not run"),
     ],
 )
 def test_what_cannot_be_asked_is_a_failure_in_one_line(
@@ -120,6 +120,13 @@ def test_what_cannot_be_asked_is_a_failure_in_one_line(
     assert (status, output, said.count("\n")) == (1, "", 1)
     assert text in said
     assert entry.get("password", "s3cret") not in said
+
+
+def test_a_listed_helper_program_is_refused_as_this_one_is_one_itself(tmp_path: Path) -> None:
+    (tmp_path / "oob-programs").mkdir(mode=0o755)
+    (tmp_path / "oob-programs/oob").symlink_to(PROGRAM)
+    text = f"roundsman-oob: {NODE}: its driver is a helper program, which this one is itself\n"
+    assert call(credentials(tmp_path, driver=str(PROGRAM)), "power-status", NODE) == (1, "", text)
 
 
 def test_a_node_without_an_entry_is_a_failure(tmp_path: Path) -> None:
