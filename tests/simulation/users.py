@@ -55,6 +55,10 @@ class Users:
     async def _step(self, service: Service, step: Step) -> None:
         chances = random.Random(f"{self._world.case.seed}/step/{step.number}")
         self._world.tell("user", step.number, step.do)
+        if service.read_only.reason:
+            # As `daemon/api/read_only.py` answers before any request reaches the queue.
+            self._world.tell("user", step.number, "is refused: read-only")
+            return
         try:
             await DEEDS[step.do](self, service, chances)
         except (errors.RoundsmanError, Defect) as error:

@@ -153,8 +153,9 @@ class World:
         self.kill(f"with its machine, {why}")
 
     def bury(self) -> None:
-        """Nothing of the killed daemon is left: its folder is back in its place."""
+        """Nothing of the killed daemon is left: its folder is back in its place, without what its end made anew."""
         if self._aside.exists():
+            shutil.rmtree(self.root, ignore_errors=True)
             _RENAME(self._aside, self.root)
         if self._has_lost_power:
             self._has_lost_power = False
