@@ -13,6 +13,7 @@ version_added: 0.1.0
 description:
   - Makes an instance run, or not run, on the node that the task is run on.
   - It does not know where else the instance may run; the locks and the order of the steps take care of that.
+  - An instance that an interrupted migration took elsewhere, or may have taken there, is not started.
   - A stop is soft at first, and hard once I(hvparams.shutdown_timeout) seconds (120 unless set) are over. An instance
     that is halted, by an I/O error of a disk for example, is stopped hard at once.
   - An instance that is here and halted is not started; the task fails and says how it is.
@@ -57,6 +58,12 @@ options:
     description: The hypervisor parameters of the instance, texts by name.
     type: dict
     default: {}
+  runs_nowhere:
+    description:
+      - Whether it is known that no other node runs it.
+      - Otherwise it is not started after a migration from here that was interrupted, and whose target does not answer.
+    type: bool
+    default: false
   time_limit:
     description: How long a soft stop may take, in seconds; it goes before I(hvparams.shutdown_timeout).
     type: float
@@ -119,6 +126,7 @@ def main() -> None:
         **instance_options.SPEC,
         **instance_options.FACTS,
         "state": {"type": "str", "required": True, "choices": ["started", "stopped"]},
+        "runs_nowhere": {"type": "bool", "default": False},
         "time_limit": {"type": "float"},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)

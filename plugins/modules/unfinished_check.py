@@ -51,8 +51,8 @@ EXAMPLES = r"""
 RETURN = r"""
 step:
   description: >-
-    What becomes of the start: C(stays) where it is or was, C(moved) to the other node, where it runs, C(fail over) from
-    the other node, which does not answer, or C(refuse).
+    What becomes of the start: C(stays) where it runs, C(nowhere) as neither node runs it, C(moved) to the other node,
+    where it runs, C(fail over) from the other node, which does not answer, or C(refuse).
   returned: success
   type: str
 objection:

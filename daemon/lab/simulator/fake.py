@@ -71,7 +71,7 @@ class Driver:
         """The migrations that were begun and have no known end."""
         return {name: {} for name in _names(self._root / MIGRATING)}
 
-    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+    def start(self, name: str, facts: Mapping[str, Any], *, runs_nowhere: bool = False) -> bool:  # noqa: ARG002
         """Start an instance on the `devices` of its facts; returns whether it was not running yet.
 
         Raises:

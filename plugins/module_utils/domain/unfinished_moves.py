@@ -9,7 +9,8 @@ recorded where it runs, and never started a second time.
 | no answer | any | refused |
 | the guest | has it, too | refused |
 | the guest, and it does not run | does not answer | refused: the guest may run there |
-| the guest | does not have it, or does not answer | it is there: the migration did not happen |
+| the guest, and it runs | does not have it, or does not answer | it is there: the migration did not happen |
+| the guest, and it does not run | does not have it | it runs nowhere: the replicas say who has the newer data |
 | nothing | runs it | it is there: the migration happened |
 | nothing | has it, and does not run it | refused |
 | nothing | has nothing | it runs nowhere: the replicas say who has the newer data |
@@ -26,9 +27,10 @@ from .failovers import RUNNING, Node
 
 
 class Step(Enum):
-    """What becomes of the start; `STAYS` and `MOVED` are recorded."""
+    """What becomes of the start; `STAYS` and `MOVED` are recorded, `NOWHERE` once the replicas were compared."""
 
     STAYS = "stays"
+    NOWHERE = "nowhere"
     MOVED = "moved"
     FAIL_OVER = "fail over"
     REFUSE = "refuse"
@@ -59,7 +61,7 @@ def judge(instance: str, primary: Node, other: Node) -> Answer:
             f"{instance} is on {other.name}, {other.guest}, where a migration that has not ended was to take it: it is "
             f"not started on {primary.name}. End it on {other.name} itself, then retry"
         )
-    return Answer(Step.MOVED if other.guest else Step.STAYS)
+    return Answer(Step.MOVED if other.guest else Step.NOWHERE)
 
 
 def _at_primary(instance: str, primary: Node, other: Node) -> Answer:
@@ -72,7 +74,8 @@ def _at_primary(instance: str, primary: Node, other: Node) -> Answer:
             f"restore the network link of {other.name}, then retry. If {other.name} is lost, end it on {primary.name} "
             f"itself, then run `roundsman instance start {instance}`, which needs {other.name} to be off"
         )
-    return Answer(Step.STAYS)
+    # One that does not run may have run on the other node meanwhile.
+    return Answer(Step.STAYS if primary.guest == RUNNING else Step.NOWHERE)
 
 
 def _twice(instance: str, nodes: Tuple[Node, Node]) -> str:

@@ -10,6 +10,7 @@ from .. import trusted_paths
 from ..domain import errors
 from ..domain import hvparams as parameters
 from . import kvm_migration, libvirt_host, libvirt_xml, virsh
+from .kvm_migration import Where
 from .virsh_output import State
 
 if TYPE_CHECKING:
@@ -54,17 +55,20 @@ class Driver:
         """The migrations from here that were begun and have no known end, with their progress."""
         return kvm_migration.notes(self._root)
 
-    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+    def start(self, name: str, facts: Mapping[str, Any], *, runs_nowhere: bool = False) -> bool:
         """Start an instance; returns whether it was not running yet.
+
+        With `runs_nowhere` it is known that no other node runs it, though the target of a migration that was
+        interrupted does not answer.
 
         Raises:
             Failed: it does not start, it is here and halted, or a migration that was interrupted took it to another
-                node, where it runs. InvalidInput: the facts make no domain, or others than root could have written a
-                program that it names.
+                node, where it runs or may run. InvalidInput: the facts make no domain, or others than root could have
+                written a program that it names.
         """
         told = self._moves.recover(name)
-        if told is not None and told[0] is kvm_migration.Where.THERE:
-            raise errors.Failed(f"{name} was not started: {told[1]}")
+        if told is not None:
+            self._refuse_elsewhere(name, *told, runs_nowhere=runs_nowhere)
         found = self._here.domain(name)
         if found is not None and found.state is State.RUNNING:
             return False
@@ -88,7 +92,7 @@ class Driver:
                 another node, where it runs or may run.
         """
         told, found = self._moves.recover(name, patience=time_limit), self._here.domain(name)
-        if told is not None and found is None and told[0] is not kvm_migration.Where.NOT_THERE:
+        if told is not None and found is None and told[0] is not Where.NOT_THERE:
             raise errors.Failed(f"{name} was not stopped: {told[1]}")
         released = self._release(name)
         if found is None:
@@ -122,12 +126,23 @@ class Driver:
         told = self._moves.recover(name)
         if told is None:
             return ""
-        if told[0] is kvm_migration.Where.THERE:
+        if told[0] is Where.THERE:
             self._moves.forget(name)
         return f"{name}: {told[1]}"
 
     def _release(self, name: str) -> bool:
         return self._here.release(name, keep=self._root / libvirt_host.DEFINITIONS / f"{name}.xml")
+
+    def _refuse_elsewhere(self, name: str, where: Where, text: str, *, runs_nowhere: bool) -> None:
+        if where is Where.NOT_THERE or (where is Where.UNANSWERED and runs_nowhere):
+            return
+        remedy = (
+            "; restore the network link of the target, or start its libvirt, then retry. If the target is off and will "
+            f"stay off, run `rm {self._moves.path(name)}` here, then retry"
+            if where is Where.UNANSWERED
+            else ""
+        )
+        raise errors.Failed(f"{name} was not started: {text}{remedy}")
 
     def _refuse_arriving(self, found: Domain) -> None:
         if found.state is State.MOVING and not self._here.job(found.name).leaves:

@@ -45,6 +45,7 @@ class Where(Enum):
     THERE = "it runs on the target"
     NOT_THERE = "it is not on the target"
     UNSURE = "not known for sure"
+    UNANSWERED = "it is not here, and the target does not answer"
 
 
 def uri(target: str, transport: str) -> str:
@@ -169,7 +170,11 @@ class Migrations:
 
     def forget(self, name: str) -> None:
         """Let go what is noted of a migration: where the instance runs is decided by others."""
-        self._path(name).unlink(missing_ok=True)
+        self.path(name).unlink(missing_ok=True)
+
+    def path(self, name: str) -> pathlib.Path:
+        """Where it is noted that a migration of an instance from here has no known end."""
+        return self._root / NOTES / f"{name}.json"
 
     def _may_leave(self, name: str, far: libvirt_host.Host) -> bool:
         try:
@@ -309,19 +314,16 @@ class Migrations:
         with contextlib.suppress(errors.Failed):
             self._here.order("domjobabort", name)
 
-    def _path(self, name: str) -> pathlib.Path:
-        return self._root / NOTES / f"{name}.json"
-
     def _read(self, name: str) -> Optional[_Note]:
         try:
-            made: _Note = json.loads(self._path(name).read_text())
+            made: _Note = json.loads(self.path(name).read_text())
         except (OSError, ValueError):
             # It is replaced as a whole, so one that cannot be read is none of ours.
             return None
         return made
 
     def _write(self, name: str, note: _Note) -> None:
-        path = self._path(name)
+        path = self.path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_name(f".{path.name}")
@@ -334,7 +336,7 @@ class Migrations:
 def _gone(there: Optional[Domain], *, unanswered: str, uri: str) -> Tuple[Where, str]:
     """It is not on this node any more."""
     if unanswered:
-        return Where.UNSURE, f"it is not here, and {unanswered}: it may run there"
+        return Where.UNANSWERED, f"it is not here, and {unanswered}: it may run there"
     if there is None:
         return Where.NOT_THERE, f"it is neither here nor on the target ({uri})"
     where = Where.THERE if there.state is State.RUNNING else Where.UNSURE

@@ -44,7 +44,8 @@ def make(
         return Made(before != after, starts, before, after)
     texts = {key: str(value) for key, value in given["hvparams"].items()}
     if starts:
-        changed = hypervisor.start(name, {**{key: given[key] for key in FACTS}, "hvparams": texts})
+        facts = {**{key: given[key] for key in FACTS}, "hvparams": texts}
+        changed = hypervisor.start(name, facts, runs_nowhere=given.get("runs_nowhere", False))
     else:
         allowed = hvparams.kvm(texts).shutdown_timeout if limit is None else limit
         changed = hypervisor.stop(name, time_limit=allowed)

@@ -45,7 +45,7 @@ class World:
     def states(self) -> dict[str, str]:
         return dict(self.state)
 
-    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+    def start(self, name: str, facts: Mapping[str, Any], *, runs_nowhere: bool = False) -> bool:
         if name in self.state:
             return False
         self.happened.append(f"start {' '.join(facts['devices'])}")

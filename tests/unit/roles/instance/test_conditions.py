@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas, recording
 
 from tests.unit.roles import role_tasks
 
@@ -792,6 +792,7 @@ def test_a_guest_is_recorded_where_a_migration_took_it_once_its_source_has_not_g
     [
         ({"instance_unfinished": False}, True),
         ({"instance_unfinished": True, "instance_whereabouts": {"step": "stays"}}, True),
+        ({"instance_unfinished": True, "instance_whereabouts": {"step": "nowhere"}}, True),
         ({"instance_unfinished": True, "instance_whereabouts": {"step": "moved"}}, False),
         ({"instance_unfinished": True, "instance_whereabouts": {"step": "fail over"}}, False),
     ],
@@ -799,3 +800,49 @@ def test_a_guest_is_recorded_where_a_migration_took_it_once_its_source_has_not_g
 def test_an_instance_is_started_on_its_primary_unless_it_runs_elsewhere(told: Told, expected: bool) -> None:
     starts = role_tasks.task("instance", "startup", "Start the instance on its primary")
     assert role_tasks.runs("instance", starts, {**GUARDED, **told}) is expected
+
+
+RUNS_THERE = "Record that it is where it was"
+RAN_NOWHERE = "Record that no migration may have taken it elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("step", "recorded"), [("stays", [RUNS_THERE]), ("nowhere", [RAN_NOWHERE]), ("moved", []), ("fail over", [])]
+)
+def test_that_an_instance_runs_nowhere_is_recorded_after_its_replicas_were_compared_and_before_it_starts(
+    step: str, recorded: list[str]
+) -> None:
+    known = {**GUARDED, "instance_unfinished": True, "instance_whereabouts": {"step": step}}
+    look = role_tasks.task("instance", "start_unfinished", RUNS_THERE)
+    start = role_tasks.task("instance", "startup", RAN_NOWHERE)
+    assert [one["name"] for one in (look, start) if role_tasks.runs("instance", one, known)] == recorded
+    assert not role_tasks.runs("instance", start, {**GUARDED, "instance_unfinished": False})
+    names = [one["name"] for one in role_tasks.tasks("instance", "startup")]
+    order = [
+        "Bring up its replicas, and see that its primary has not the older one",
+        RAN_NOWHERE,
+        "Start the instance on its primary",
+    ]
+    assert [name for name in names if name in order] == order
+    given = {**known, "instance_secondaries": [TWO["uuid"]]}
+    change = recording.decode(role_tasks.value("instance", start["roundsman.cluster.record"], given))
+    assert change == changes.InstanceNodes(DRBD["uuid"], ONE["uuid"], (TWO["uuid"],))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "unfinished", "expected"),
+    [
+        ("startup", "Start the instance on its primary", False, False),
+        ("startup", "Start the instance on its primary", True, True),
+        ("failover_back", "Start the instance again where it was", False, False),
+        ("failover", "Start the instance on its new primary", False, True),
+    ],
+)
+def test_the_start_of_a_guest_is_told_what_was_found_out_about_other_nodes(
+    file: str, name: str, *, unfinished: bool, expected: bool
+) -> None:
+    included = role_tasks.task("instance", file, name).get("vars", {})
+    given = {key: included[key] for key in included.keys() & {"instance_runs_nowhere"}}
+    asked = role_tasks.task("instance", "start_guest", "Start the instance")["roundsman.cluster.instance_state"]
+    known = {**GUARDED, "instance_unfinished": unfinished, **given}
+    assert role_tasks.value("instance", asked["runs_nowhere"], known) is expected

@@ -34,10 +34,10 @@ def node(name: str, guest: str) -> failovers.Node:
         ("", "silent", Step.FAIL_OVER),
         ("", "broken", Step.FAIL_OVER),
         # The guest ended in the hand-over.
-        ("", "", Step.STAYS),
-        ("crashed", "", Step.STAYS),
+        ("", "", Step.NOWHERE),
+        ("crashed", "", Step.NOWHERE),
         # Killed in the hand-over.
-        ("paused in migration", "", Step.STAYS),
+        ("paused in migration", "", Step.NOWHERE),
         ("paused in migration", "running", Step.REFUSE),
         ("paused in migration", "silent", Step.REFUSE),
         ("paused in migration", "broken", Step.REFUSE),

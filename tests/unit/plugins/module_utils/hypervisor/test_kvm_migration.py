@@ -212,8 +212,8 @@ def test_what_is_paused_for_the_last_step_is_never_resumed_later_though_the_targ
     assert (libvirts.here.domains["a"].state, list(driver.migrations())) == (MOVING, ["a"])
     with pytest.raises(errors.Failed, match="left half-way"):
         driver.stop("a", time_limit=0)
-    with pytest.raises(errors.Failed, match="is here already, in migration"):
-        driver.start("a", facts())
+    with pytest.raises(errors.Failed, match=r"^a was not started: it is paused in migration here, and not on the"):
+        driver.start("a", facts(), runs_nowhere=True)
     with pytest.raises(errors.Failed, match="only what runs is migrated live"):
         migrate(driver)
     assert libvirts.here.domains["a"].state == MOVING
@@ -278,6 +278,10 @@ def test_of_a_silent_target_nothing_is_concluded(
     libvirts.there.down = True
     note(tmp_path)
     assert driver.recover("a").endswith("No route to host): it may run there")
+    with pytest.raises(errors.Failed, match=r"^a was not started: it is .* to host.: it may run there") as raised:
+        driver.start("a", facts())
+    path = tmp_path / kvm_migration.NOTES / "a.json"
+    assert (f"run `rm {path}` here" in str(raised.value)) is (here is None)
     assert (len(libvirts.here.domains), list(driver.migrations())) == (1 if here else 0, ["a"])
 
 
@@ -332,8 +336,19 @@ def test_an_instance_whose_target_was_fenced_is_started_and_its_migration_forgot
 ) -> None:
     libvirts.there.down = True
     note(tmp_path)
-    assert driver.start("a", facts())
+    assert driver.start("a", facts(), runs_nowhere=True)
     assert driver.migrations() == {}
+
+
+@pytest.mark.parametrize("there", [MOVING, HALTED])
+def test_what_the_target_of_a_migration_has_is_not_started_here_whatever_else_is_known(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path, *, there: tuple[int, int]
+) -> None:
+    libvirts.there.domains["a"] = Domain(there)
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match=r"^a was not started: it is .* on the target .*, and not here$"):
+        driver.start("a", facts(), runs_nowhere=True)
+    assert libvirts.here.domains == {}
 
 
 @pytest.mark.parametrize(
