@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
 """The opcodes whose plays look at what is true before they change anything."""
+FAILOVERS = frozenset({"failover", "startup"})
+"""Those of them that fail an instance over, also from where a migration that has not ended may have taken it."""
 RETRIES = 2
 """How often in a row a lost move of an instance is planned again."""
 SHORT = 8
@@ -40,12 +42,12 @@ def of_incident(
 
 
 def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
-    """By instance (UUID) why its last failover of some jobs waits for a person."""
+    """By instance (UUID) why its last failover of some jobs waits for a person; a start may be one, too."""
     return {
         str(opcode.params["instance"]): opcode.result["waits"]
         for job in jobs
         for opcode in job.opcodes
-        if opcode.kind == "failover" and isinstance(opcode.result, dict) and "waits" in opcode.result
+        if opcode.kind in FAILOVERS and isinstance(opcode.result, dict) and "waits" in opcode.result
     }
 
 

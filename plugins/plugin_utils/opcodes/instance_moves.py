@@ -161,12 +161,17 @@ class Failover(_RunElsewhere):
         return super().variables(cluster) | given
 
     def outcome(self, value: Any) -> Any:
-        waits = value.get("waits") if isinstance(value, dict) else None
-        return {"waits": waits} if waits else None
+        return waits_for_person(value)
 
     def notices(self, value: Any) -> list[contract.Notice]:
         forced = value.get("forced") if isinstance(value, dict) else ""
         return [contract.Notice(str(forced), is_trouble=True)] if forced else []
+
+
+def waits_for_person(value: Any) -> dict[str, Any] | None:
+    """The result of a failover that waits for a person, from the value of its run: why, and which command ends that."""
+    waits = value.get("waits") if isinstance(value, dict) else None
+    return {"waits": waits} if waits else None
 
 
 def failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, Any]:

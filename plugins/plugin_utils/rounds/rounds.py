@@ -308,7 +308,7 @@ class _Draft:
                 continue
             opcode = work.Opcode("startup", {"instance": uuid})
             waits = self._evidence.get(uuid)
-            if instance.moving == node.uuid and waits is not None and waits.keeps_back:
+            if instance.moving and waits is not None and waits.keeps_back:
                 self.refuse(Refusal(instance.name, waits.reason, waits.unblock, incident=incident.uuid))
                 continue
             if instance.moving == node.uuid:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
@@ -133,5 +134,24 @@ def test_a_failover_that_was_lost_after_its_record_is_not_repeated_and_its_insta
         assert started.variables["step"]["instance"]["uuid"] == step["instance"]["uuid"]
         last = kinds(twin)
         assert last.index("startup") < len(last) - 1 - last[::-1].index("replace_disks"), "it runs before it is copied"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("kind", "is_done"), [("failover", True), ("startup", True), ("replace_disks", False)])
+def test_a_start_that_waits_for_a_person_fails_no_incident_as_it_may_be_a_failover(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, kind: str, is_done: bool
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", FAILOVER)
+        await running.rounds.step()
+        waits = {"reason": "it may lack writes", "unblock": "`roundsman instance failover instance1`", "basis": []}
+        opcode = values.Opcode(
+            kind, {"instance": "i1"}, result={"waits": waits}, status=values.Status.ERROR, started=2.0
+        )
+        job = twins.job(9, opcode)
+        assert outcomes.refusals([job]) == ({"i1": waits} if is_done else {})
+        assert outcomes.of_incident(incident(running), [job], {9: job})[9].succeeded is is_done
 
     asyncio.run(scenario())

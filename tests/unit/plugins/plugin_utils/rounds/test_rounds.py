@@ -434,6 +434,19 @@ def test_a_failover_that_waits_for_a_person_is_not_submitted_again_by_the_next_r
     }
 
 
+def test_a_start_that_waits_for_a_person_is_not_submitted_again_by_the_next_round() -> None:
+    cluster = tables.read(NODES + EVACUATE + "instance1 drbd 4096 10000 node2 node3\n")
+    unfinished = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("instance1"), moving="u-node3"))
+    lost = {"a1": ["u-instance1"]}
+    assert steps.of(rounds.plan(unfinished, at_work={}, unstarted=lost).jobs)["start:instance1"] == [
+        "startup instance1"
+    ]
+    refused = possible_loss.Answer(possible_loss.Verdict.ASK, reason="may lack writes", unblock="`--max-loss 200s`")
+    plan = rounds.plan(unfinished, at_work={}, unstarted=lost, evidence={"u-instance1": refused})
+    assert "start:instance1" not in steps.of(plan.jobs)
+    assert ("instance1", "`--max-loss 200s`") in {(one.subject, one.unblock) for one in plan.refusals}
+
+
 def test_an_incident_takes_no_instance_whose_primary_it_cannot_ask() -> None:
     both = EVACUATE + "incident a2 node2 evacuate-failover noted 200\n"
     cluster = tables.read(NODES + both + "instance1 drbd 4096 10000 node2 node3\nsettings storm_minimum=9\n")
