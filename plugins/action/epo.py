@@ -131,7 +131,7 @@ def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
     if len(preview.steps) == len(cluster.nodes):
         return {locks.set_of("instance/x"): Mode.EXCLUSIVE, locks.set_of("node/x"): Mode.EXCLUSIVE}
     among = {step.uuid for step in preview.steps}
-    touched = [uuid for uuid, instance in cluster.instances.items() if among & set(instance.nodes)]
+    touched = [uuid for uuid, instance in cluster.instances.items() if among & {*instance.nodes, *instance.places}]
     return dict.fromkeys([f"instance/{uuid}" for uuid in touched] + [f"node/{uuid}" for uuid in among], Mode.EXCLUSIVE)
 
 

@@ -190,6 +190,10 @@ class Instance:
         """The nodes (UUIDs) where it may run: its primary, and where a migration that has not ended was to take it."""
         return (self.primary_node, self.moving) if self.moving else (self.primary_node,)
 
+    def may_run_on(self, node: str) -> bool:
+        """Whether it shall run and may run on this node (UUID); one that is moving may run, whatever its state."""
+        return node in self.places and (self.is_up or bool(self.moving))
+
     @property
     def disk_size(self) -> int:
         return sum(disk.size for disk in self.disks)
@@ -306,6 +310,14 @@ class Cluster:
     def secondaries(self, node: str) -> list[Instance]:
         """The instances that keep a secondary replica on this node (UUID), by name."""
         return _by_name(instance for instance in self.instances.values() if node in instance.secondary_nodes)
+
+    def may_run(self, node: str) -> list[Instance]:
+        """The instances that shall run and may run on this node (UUID), by name."""
+        return _by_name(instance for instance in self.instances.values() if instance.may_run_on(node))
+
+    def held(self, node: str) -> list[Instance]:
+        """The instances with a replica on this node (UUID), and those that may run there, by name."""
+        return _by_name(instance for instance in self.instances.values() if node in (*instance.nodes, *instance.places))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, left_replicas, membership, parameter_rules, parameters, replica_texts, roles
+from . import (
+    addresses,
+    changes,
+    errors,
+    left_replicas,
+    membership,
+    parameter_rules,
+    parameters,
+    replica_texts,
+    roles,
+    unfinished_moves,
+)
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -68,9 +79,12 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     node = cluster.node(name)
     if node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
-    holds = [instance.name for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
-    if holds:
-        raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
+    held = cluster.held(node.uuid)
+    holds = [instance.name for instance in held if not instance.moving]
+    texts = [f"{node.name} holds {', '.join(holds)}: evacuate it first"] if holds else []
+    texts += [unfinished_moves.text(cluster, instance) for instance in held if instance.moving]
+    if texts:
+        raise errors.Refused("; ".join(texts))
     made = left_replicas.made_on(cluster, node.uuid)
     if made:
         names, secondary = ", ".join(instance.name for instance in made), cluster.node_name(made[0].secondary_nodes[0])

@@ -173,7 +173,7 @@ def refuse_without_instances(cluster: clusters.Cluster, node: clusters.Node) -> 
     Raises:
         Refused: the text names them.
     """
-    holds = [instance.name for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
+    holds = [instance.name for instance in cluster.held(node.uuid)]
     if not node.vm_capable and holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Tuple
 
+from . import cluster as clusters
 from .failovers import RUNNING, Node
 
 
@@ -44,12 +45,35 @@ class Answer:
     objection: str = ""
 
 
+def text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """That a migration has not ended, so that an instance may run on one of two nodes, with what ends that; or ''."""
+    if not instance.moving:
+        return ""
+    primary, other = (cluster.node_name(uuid) for uuid in instance.places)
+    return (
+        f"a migration of {instance.name} from {primary} to {other} has not ended, so it may run on {other}: "
+        f"{_step(cluster, instance, other)}"
+    )
+
+
+def _step(cluster: clusters.Cluster, instance: clusters.Instance, other: str) -> str:
+    start = f"run `roundsman instance start {instance.name}`"
+    primary = cluster.nodes.get(instance.primary_node)
+    if primary is None or clusters.answers(cluster, primary):
+        return f"{start}, which looks for it on both"
+    target = cluster.nodes.get(instance.moving)
+    if target is not None and clusters.answers(cluster, target):
+        found = f"run `roundsman instance failover {instance.name}`, which records it on {other} if it runs there"
+        return f"{found}, and starts it there if not"
+    return f"bring {primary.name} back, then {start}, which looks for it on both"
+
+
 def judge(instance: str, primary: Node, other: Node) -> Answer:
     """What becomes of the start of an instance that a migration was to take from its primary to another node."""
     if not primary.answers or primary.why:
         return _refused(
             f"{primary.name} does not say whether {instance} runs there ({primary.why}): restore its network link, or "
-            "reboot it if it hangs, then retry"
+            f"reboot it if it hangs, then retry{_without(instance, primary, other)}"
         )
     if primary.guest:
         return _at_primary(instance, primary, other)
@@ -62,6 +86,16 @@ def judge(instance: str, primary: Node, other: Node) -> Answer:
             f"not started on {primary.name}. End it on {other.name} itself, then retry"
         )
     return Answer(Step.MOVED if other.guest else Step.NOWHERE)
+
+
+def _without(instance: str, primary: Node, other: Node) -> str:
+    """What a person does if the primary on record is lost, and the other node answers."""
+    if not other.answers or other.why:
+        return ""
+    return (
+        f". If {primary.name} is lost, run `roundsman instance failover {instance}`, which needs {primary.name} to be "
+        f"off and records {instance} on {other.name}"
+    )
 
 
 def _at_primary(instance: str, primary: Node, other: Node) -> Answer:

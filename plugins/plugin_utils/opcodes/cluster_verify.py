@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, host_variables
+from ...module_utils.domain import dead_nodes, host_variables, unfinished_moves
 from .. import replica_evidence, whereabouts
 from . import contract, node_power, time_limits
 
@@ -166,7 +166,7 @@ def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
         for text in (
             _parted(cluster, instance),
             replica_evidence.made_text(cluster, instance),
-            contract.unfinished_text(cluster, instance),
+            unfinished_moves.text(cluster, instance),
         )
         if text
     ]

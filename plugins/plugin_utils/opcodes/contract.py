@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 import pydantic
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, possible_loss
+from ...module_utils.domain import errors, possible_loss, unfinished_moves
 from ...module_utils.domain.locks import Mode
 
 if TYPE_CHECKING:
@@ -248,10 +248,17 @@ class DelayKind(Kind, Protocol):
 
 def not_empty(cluster: clusters.Cluster, node: str) -> str:
     """Why a node that was to be empty is not, or ''."""
-    held = [*cluster.primaries(node), *cluster.secondaries(node)]
-    held += [instance for instance in cluster.instances.values() if instance.moving == node and instance not in held]
-    there = [instance.name for instance in held]
+    there = [instance.name for instance in cluster.held(node)]
     return f"not done: {cluster.node_name(node)} holds {', '.join(there)} again" if there else ""
+
+
+def in_use(cluster: clusters.Cluster, node: clusters.Node, instances: Iterable[clusters.Instance]) -> str:
+    """Why a node keeps its power and its role without force: these instances run there, or may; '' for none."""
+    found = list(instances)
+    running = ", ".join(instance.name for instance in found if not instance.moving)
+    texts = [f"{node.name} still runs {running}: evacuate it first"] if running else []
+    texts += [unfinished_moves.text(cluster, instance) for instance in found if instance.moving]
+    return f"{'; '.join(texts)}, or use --force" if texts else ""
 
 
 def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
@@ -296,19 +303,8 @@ def refuse_unfinished(cluster: clusters.Cluster, instance: clusters.Instance) ->
     Raises:
         Refused: a migration of it has not ended.
     """
-    if text := unfinished_text(cluster, instance):
+    if text := unfinished_moves.text(cluster, instance):
         raise errors.Refused(text)
-
-
-def unfinished_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    """That a migration has not ended, so that an instance may run on one of two nodes, with what ends that; or ''."""
-    if not instance.moving:
-        return ""
-    primary, other = (cluster.node_name(uuid) for uuid in instance.places)
-    return (
-        f"a migration of {instance.name} from {primary} to {other} has not ended, so it may run on {other}: run "
-        f"`roundsman instance start {instance.name}`, which looks for it on both"
-    )
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

@@ -82,12 +82,17 @@ class Startup(_AtPrimary):
         if self.discard and self.discard not in instance.secondary_nodes:
             node = cluster.node_name(self.discard)
             raise errors.Refused(f"{node} is not the secondary of {instance.name} any more: nothing is given up")
+        if not clusters.reachable(cluster, cluster.node(instance.primary_node)):
+            contract.refuse_unfinished(cluster, instance)
         given = {
             "members": [contract.node_variables(cluster, uuid) for uuid in self._members(cluster)],
             "discarded": cluster.node_name(self.discard) if self.discard else "",
             "unfinished": bool(instance.moving),
         }
         return super().variables(cluster) | given | (self._failing_over(cluster, instance) if instance.moving else {})
+
+    def outcome(self, value: Any) -> Any:
+        return instance_moves.waits_for_person(value)
 
     def _failing_over(self, cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
         """What the steps of a failover take, to the primary from where a migration was to take the instance."""

@@ -72,7 +72,7 @@ class _AtBmcs:
 class Power(_AtBmcs):
     """Change or read the power of nodes through their BMCs; success is the state read back.
 
-    Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
+    Before `off` and `cycle` no instance may run there by the configuration, unless `force`; `expect` fails a
     `status` that reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
     `delay` (seconds) `on` is done a few nodes at a time; with `check` nothing is sent, and it is told what would be.
     `fence` and `confirm_off` are for silent nodes: what runs there is not asked, and a node that still answers is
@@ -169,12 +169,12 @@ class Power(_AtBmcs):
         """The nodes (names) that are left alone, and why."""
         held = holdings.Holdings(cluster.instances)
         told = {
-            target.name: self._objection(cluster, target, held.primaries(target.uuid))
+            target.name: self._objection(cluster, target, held.may_run(target.uuid))
             for target in self._targets(cluster)
         }
         return {name: text for name, text in told.items() if text}
 
-    def _objection(self, cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> str:
+    def _objection(self, cluster: clusters.Cluster, node: clusters.Node, may_run: list[clusters.Instance]) -> str:
         if clusters.parameter(cluster, node, "oob_program") is None:
             return power.NO_OOB.format(node.name)
         if self.command not in TAKING | FENCING:
@@ -183,10 +183,7 @@ class Power(_AtBmcs):
             return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
         if self.command in FENCING:
             return _lived_objection(cluster, node) if self.command == "confirm_off" else ""
-        running = [instance.name for instance in primaries if instance.is_up]
-        if running and not self.force:
-            return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
-        return ""
+        return "" if self.force else contract.in_use(cluster, node, may_run)
 
 
 def _lived_objection(cluster: clusters.Cluster, node: clusters.Node) -> str:

@@ -144,8 +144,8 @@ class SecondCopies:
 class NodeRole:
     """Drain, offline or bring back a node.
 
-    Back from offline needs power on record and an Ok report, or `force`; offline needs that no running instance has its
-    primary there, or `force`; with `empty` there is nothing to do while any instance has the node.
+    Back from offline needs power on record and an Ok report, or `force`; offline needs that no instance may run there,
+    or `force`; with `empty` there is nothing to do while any instance has the node.
     """
 
     kind: ClassVar[str] = "node_role"
@@ -186,9 +186,9 @@ class NodeRole:
                 raise errors.Refused(
                     f"{node.name} has not reported Ok: see `roundsman explain {node.name}`, repair it, or use --force"
                 )
-        running = [instance.name for instance in cluster.primaries(self.node) if instance.is_up]
-        if self.offline and running and not self.force:
-            raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
+        in_use = contract.in_use(cluster, node, cluster.may_run(self.node))
+        if self.offline and in_use and not self.force:
+            raise errors.Refused(in_use)
         return roles.change(cluster, node, drained=self.drained, offline=self.offline)
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import changes, errors
+from ...module_utils.domain import changes, errors, unfinished_moves
 from ...module_utils.domain import cluster as clusters
 from . import holdings
 
@@ -64,7 +64,7 @@ class Preview:
     @property
     def instances(self) -> tuple[str, ...]:
         """The names of all instances that are stopped, or started."""
-        return tuple(name for step in self.steps for name in step.instances)
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.instances))
 
     @property
     def lines(self) -> list[str]:
@@ -144,9 +144,9 @@ def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
 
 
 def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
-    """What powering these nodes (UUIDs) off would do: the instances that run there are stopped first."""
+    """What powering these nodes (UUIDs) off would do: the instances that run there, or may, are stopped first."""
     among, held = set(nodes), holdings.Holdings(cluster.instances)
-    steps = tuple(_off_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, among))
+    steps = tuple(_off_step(cluster, node, held.may_run(node.uuid)) for node in _ordered(cluster, among))
     stopped = {name for step in steps for name in step.instances}
     degraded = [
         instance.name
@@ -161,7 +161,7 @@ def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -
     """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
     stopped = {uuid: cluster.instances[uuid] for uuid in _returning(cluster, known)}
     held = holdings.Holdings(stopped)
-    steps = tuple(_on_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, set(nodes)))
+    steps = tuple(_on_step(cluster, node, held.may_run(node.uuid)) for node in _ordered(cluster, set(nodes)))
     return Preview(on=True, steps=steps)
 
 
@@ -207,9 +207,15 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         {cluster.node_name(node): found for node, found in starts.items()},
         (
             *missed,
-            *(f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}" for instance in meant),
+            *(_missed_text(cluster, instance) for instance in meant),
         ),
     )
+
+
+def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    text = f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}"
+    unfinished = unfinished_moves.text(cluster, instance)
+    return f"{text}, and is not started, as {unfinished}" if unfinished else text
 
 
 def _returning(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
@@ -218,10 +224,12 @@ def _returning(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
 
 
 def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: set[str]) -> dict[str, list[str]]:
-    """Per primary the instances none of whose nodes is missing."""
+    """Per primary the instances none of whose nodes is missing, and which no migration may have taken elsewhere."""
     found: dict[str, list[str]] = {}
     for uuid in instances:
         instance = cluster.instances[uuid]
+        if instance.moving:
+            continue
         if missing.isdisjoint(instance.nodes) and not cluster.nodes[instance.primary_node].offline:
             found.setdefault(instance.primary_node, []).append(uuid)
     return found
@@ -240,9 +248,9 @@ def _replicas(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str,
     return found
 
 
-def _off_step(cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> NodeStep:
+def _off_step(cluster: clusters.Cluster, node: clusters.Node, may_run: list[clusters.Instance]) -> NodeStep:
     contact = clusters.reachable(cluster, node)
-    running = [instance.name for instance in primaries if instance.is_up] if contact else []
+    running = holdings.names(may_run) if contact else []
     is_self = node.uuid == cluster.cluster.master_node
     note, power = "", True
     if is_self:
@@ -253,14 +261,22 @@ def _off_step(cluster: clusters.Cluster, node: clusters.Node, primaries: list[cl
         note = DONE.format("off")
     elif node.offline:
         note = OFFLINE
+    note = _noted(cluster, note, may_run)
     return NodeStep(node.uuid, node.name, _group(cluster, node), contact, power, tuple(running), note)
 
 
 def _on_step(cluster: clusters.Cluster, node: clusters.Node, starts: list[clusters.Instance]) -> NodeStep:
     power = node.uuid != cluster.cluster.master_node and clusters.parameter(cluster, node, "oob_program") is not None
     note = "" if power or node.uuid == cluster.cluster.master_node else NO_OOB
-    names = tuple(holdings.names(starts))
+    names = tuple(instance.name for instance in starts if not instance.moving)
+    note = _noted(cluster, note, starts)
     return NodeStep(node.uuid, node.name, _group(cluster, node), not node.offline, power, names, note)
+
+
+def _noted(cluster: clusters.Cluster, note: str, instances: Iterable[clusters.Instance]) -> str:
+    """The note of a node, with the migrations to or from it that have not ended."""
+    unfinished = (unfinished_moves.text(cluster, instance) for instance in instances)
+    return "; ".join(text for text in (note, *unfinished) if text)
 
 
 def _ordered(cluster: clusters.Cluster, among: set[str]) -> list[clusters.Node]:

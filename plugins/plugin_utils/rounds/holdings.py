@@ -30,8 +30,12 @@ class Holdings:
         self.by_name = {instance.name: instance for instance in instances.values()}
         self._primaries: dict[str, list[clusters.Instance]] = {}
         self._secondaries: dict[str, list[clusters.Instance]] = {}
+        self._may_run: dict[str, list[clusters.Instance]] = {}
         for instance in instances.values():
             self._primaries.setdefault(instance.primary_node, []).append(instance)
+            for uuid in instance.places:
+                if instance.may_run_on(uuid):
+                    self._may_run.setdefault(uuid, []).append(instance)
             for uuid in instance.secondary_nodes:
                 self._secondaries.setdefault(uuid, []).append(instance)
 
@@ -42,6 +46,10 @@ class Holdings:
     def secondaries(self, node: str) -> list[clusters.Instance]:
         """The instances that keep another replica on this node."""
         return _ordered(self._secondaries.get(node, []))
+
+    def may_run(self, node: str) -> list[clusters.Instance]:
+        """The instances that shall run and may run on this node."""
+        return _ordered(self._may_run.get(node, []))
 
     def memory(self, node: str) -> int:
         """The memory (MiB) of the instances that shall run on this node."""

@@ -121,3 +121,12 @@ def test_addresses_are_looked_at_when_they_change() -> None:
         parameters.node_modify(CLUSTER, "node2", {"primary_ip": "192.0.2.1"})
     found = dual_homed()
     assert after(parameters.node_modify(found, "node2", {"secondary_ip": "10.0.0.2"}), found).node("node2").secondary_ip
+
+
+def test_a_node_stays_in_the_cluster_and_takes_instances_while_a_migration_may_have_taken_one_there() -> None:
+    known = small_cluster.make()
+    cluster = clusters.with_instance(known, dataclasses.replace(known.instances["i1"], moving="n10"))
+    with pytest.raises(errors.Refused, match=r"may run on node10: run `roundsman instance start inst1`"):
+        joining.remove(cluster, "node10")
+    with pytest.raises(errors.Refused, match="node10 holds inst1: it stays vm_capable"):
+        parameters.refuse_without_instances(cluster, dataclasses.replace(cluster.nodes["n10"], vm_capable=False))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers, unfinished_moves
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.unfinished_moves import Step
+
+from tests.unit import small_cluster
 
 
 def node(name: str, guest: str) -> failovers.Node:
@@ -70,3 +75,27 @@ def test_a_failover_records_what_an_unfinished_migration_took_to_the_target_and_
     if guest:
         assert bool(failovers.objection(asked)) is not adopts, "what runs there for another reason is refused"
         assert failovers.waits(asked) == {}
+
+
+@pytest.mark.parametrize(
+    ("off", "command"),
+    [("", "start"), ("n3", "start"), ("n2", "failover"), ("n2 n3", "start")],
+)
+def test_what_ends_a_migration_is_named_by_the_nodes_that_may_be_contacted(off: str, command: str) -> None:
+    cluster = small_cluster.make()
+    for uuid in off.split():
+        cluster = clusters.with_node(cluster, dataclasses.replace(cluster.nodes[uuid], offline=True))
+    instance = dataclasses.replace(cluster.instances["i1"], moving="n3")
+    text = unfinished_moves.text(cluster, instance)
+    assert text.startswith("a migration of inst1 from node2 to node3 has not ended, so it may run on node3: ")
+    assert f"`roundsman instance {command} inst1`" in text
+    assert ("bring node2 back" in text) is (off == "n2 n3")
+    assert unfinished_moves.text(cluster, cluster.instances["i1"]) == ""
+
+
+@pytest.mark.parametrize(("other", "is_named"), [("running", True), ("", True), ("silent", False), ("broken", False)])
+def test_where_the_primary_is_silent_the_failover_is_named_if_the_other_node_answers(
+    other: str, is_named: bool
+) -> None:
+    answer = unfinished_moves.judge("web1", node("node2", "silent"), node("node3", other))
+    assert ("run `roundsman instance failover web1`, which needs node2 to be off" in answer.objection) is is_named

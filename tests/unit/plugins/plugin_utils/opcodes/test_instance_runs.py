@@ -41,3 +41,21 @@ def test_only_the_data_of_the_secondary_are_given_up_for_a_start() -> None:
     assert instance_runs.Startup("i1", "n3").variables(CLUSTER)["discarded"] == "node3"
     with pytest.raises(errors.Refused, match=r"node2 is not the secondary of .* any more: nothing is given up"):
         instance_runs.Startup("i1", "n2").variables(CLUSTER)
+
+
+def moving(**primary: Any) -> clusters.Cluster:
+    """A migration of inst1 from node2 to node3 has not ended."""
+    cluster = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), **primary))
+    return clusters.with_instance(cluster, dataclasses.replace(cluster.instance("i1"), moving="n3"))
+
+
+def test_the_result_of_a_start_that_waits_for_a_person_as_a_failover_has_why() -> None:
+    waits = {"reason": "it may lack some", "unblock": "a person", "basis": [120, 0.0, "n2", "n3"]}
+    assert instance_runs.Startup("i1").outcome({"waits": waits}) == {"waits": waits}
+    assert instance_runs.Startup("i1").outcome(None) is None
+
+
+def test_a_start_on_a_primary_that_is_not_contacted_names_the_failover_to_where_a_migration_may_have_taken_it() -> None:
+    assert instance_runs.Startup("i1").variables(moving())["unfinished"]
+    with pytest.raises(errors.Refused, match=r"may run on node3: run `roundsman instance failover inst1`"):
+        instance_runs.Startup("i1").variables(moving(offline=True))

@@ -87,6 +87,18 @@ def test_a_node_that_runs_instances_keeps_its_power_unless_forced(command: Any) 
     assert node_power.Power("n3", command=command).variables(down)["look_first"] == ["node3"]
 
 
+@pytest.mark.parametrize("command", ["off", "cycle"])
+@pytest.mark.parametrize("state", ["up", "down"])
+def test_a_node_keeps_its_power_where_a_migration_may_have_taken_an_instance(command: Any, state: str) -> None:
+    known = dataclasses.replace(CLUSTER.instance("i1"), moving="n3", admin_state=state)
+    cluster = clusters.with_instance(CLUSTER, known)
+    with pytest.raises(
+        errors.Refused, match=r"may run on node3: run `roundsman instance start inst1`.*, or use --force"
+    ):
+        node_power.Power("n3", command=command).variables(cluster)
+    assert node_power.Power("n3", command=command, force=True).variables(cluster)["look_first"] == []
+
+
 def test_a_node_is_looked_at_before_off_and_none_that_is_out_of_reach() -> None:
     one = node_power.Power("n3", command="off")
     assert (one.hosts(CLUSTER), one.variables(CLUSTER)["look_first"]) == (["n3"], ["node3"])

@@ -109,6 +109,15 @@ def test_offline_is_refused_while_an_instance_runs_there_unless_forced() -> None
     assert node_work.NodeRole("n2", offline=True, force=True).changes(CLUSTER, Said(is_ok=True), since=0.0)
 
 
+def test_offline_is_refused_where_a_migration_may_have_taken_an_instance_unless_forced() -> None:
+    cluster = clusters.with_instance(CLUSTER, dataclasses.replace(CLUSTER.instance("i1"), moving="n10"))
+    with pytest.raises(
+        errors.Refused, match=r"may run on node10: run `roundsman instance start inst1`.*, or use --force"
+    ):
+        node_work.NodeRole("n10", offline=True).changes(cluster, Said(is_ok=True), since=0.0)
+    assert node_work.NodeRole("n10", offline=True, force=True).changes(cluster, Said(is_ok=True), since=0.0)
+
+
 def test_a_diagnosis_shares_the_node_and_runs_the_configured_command() -> None:
     one = node_work.Diagnose("n2")
     assert one.wants(CLUSTER) == {"node/n2": contract.SHARED}

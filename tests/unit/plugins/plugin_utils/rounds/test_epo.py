@@ -206,3 +206,26 @@ def test_an_instance_that_was_shut_down_since_does_not_start_again() -> None:
     assert planning.preview(down, [], on=True, by_group=False, everything=False).instances == ()
     found = planning.returned(down, among={"n2"}, answered={"n2"}, running=set())
     assert (found.starts, found.stated) == ({}, (changes.EpoGone(),))
+
+
+# A migration of inst1 from node2 to node10 has not ended.
+MOVING = clusters.with_instance(CLUSTER, dataclasses.replace(CLUSTER.instances["i1"], moving="n10"))
+
+
+def test_an_instance_is_stopped_wherever_a_migration_may_have_taken_it_and_that_is_told() -> None:
+    preview = off(MOVING, "n2", "n10")
+    assert (step(preview, "n2").instances, step(preview, "n10").instances) == (("inst1",), ("inst1",))
+    assert preview.instances == ("inst1",)
+    text = "a migration of inst1 from node2 to node10 has not ended, so it may run on node10"
+    assert all(text in step(preview, node).note for node in ("n2", "n10"))
+    assert step(off(MOVING, "n10"), "n10").instances == ("inst1",)
+
+
+def test_an_instance_that_a_migration_may_have_taken_elsewhere_waits_for_a_person_at_the_return() -> None:
+    assert on(MOVING).instances == ()
+    assert "may run on node10" in step(on(MOVING), "n2").note
+    found = returned(standing(MOVING), "n2 n3")
+    assert (found.starts, found.replicas) == ({}, {"node3": ["i1"]})
+    (missed,) = found.missed
+    assert missed.startswith("inst1 does not run on node2, and is not started, as a migration of inst1")
+    assert "`roundsman instance start inst1`" in missed
