@@ -63,6 +63,10 @@ sides:
   returned: success
   type: list
   elements: dict
+unread:
+  description: The resources that are up and cannot be read, as one with several peers, by name with the reason.
+  returned: success
+  type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -84,12 +88,14 @@ def main() -> None:
     try:
         runner = programs.runner_for(root, hypervisor=module.params["hypervisor"])
         node = drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC)
-        sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
-        told = [drbd_repairing.parted(node, side) or side for side in sides if not wanted or side.resource in wanted]
+        found = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
+        sides = [side for side in found.sides if not wanted or side.resource in wanted]
+        told = [drbd_sides.encode(drbd_repairing.parted(node, side) or side) for side in sides]
         version = node.version()
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, version=version, sides=[drbd_sides.encode(side) for side in told])
+    unread = {name: reason for name, reason in found.unread.items() if not wanted or name in wanted}
+    module.exit_json(changed=False, version=version, sides=told, unread=unread)
 
 
 if __name__ == "__main__":

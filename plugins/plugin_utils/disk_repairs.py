@@ -12,7 +12,7 @@ from ..module_utils.storage import drbd_resource, drbd_sides
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SIDES = "sides"
+_SIDES, _UNREAD = "sides", "unread"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def judge(
         failed = frozenset(_step(step) for step in tried if step["resource"] == name)
         pair = Pair(_told(name, primary), _told(name, secondary), failed, discard)
         verdict = drbd_repairs.decide(pair)
-        found.append(Judged(name, replace(verdict, reason=": ".join((verdict.reason, *_errors(primary, secondary))))))
+        reason = ": ".join((verdict.reason, *_errors(name, primary, secondary)))
+        found.append(Judged(name, replace(verdict, reason=reason)))
     return found
 
 
@@ -113,15 +114,20 @@ def _worded(step: Step) -> str:
     return step.action.value + where
 
 
-def _errors(*answers: Mapping[str, Any]) -> list[str]:
-    """What the nodes said that could not be asked."""
-    said = [str(answer.get("msg", "")) for answer in answers if answer.get(_SIDES) is None]
+def _errors(name: str, *answers: Mapping[str, Any]) -> list[str]:
+    """What the nodes said that could not be asked, or could not read this resource."""
+    said = [
+        str(answer.get("msg", "") if answer.get(_SIDES) is None else (answer.get(_UNREAD) or {}).get(name, ""))
+        for answer in answers
+    ]
     return [" ".join(message.split()) for message in said if message]
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
     if answer.get(_SIDES) is None:
         return Unread.UNHEARD
+    if name in (answer.get(_UNREAD) or {}):
+        return Unread.UNREADABLE
     sides = [drbd_sides.decode(side) for side in answer[_SIDES]]
     return next((side for side in sides if side.resource == name and side.volumes), Unread.DOWN)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "diagnose": {"envelope": "str", "command": "str", "status": "str", "problem": "dict"},
-    "drbd_info": {"version": "int", "sides": "list[dict]"},
+    "drbd_info": {"version": "int", "sides": "list[dict]", "unread": "dict"},
     "drbd_repair": {"steps": "list[str]", "snapshots": "list[str]"},
     "helper_program_info": {"problems": "dict"},
     "host_inventory_info": {"hostname": "str", "libvirt": "dict", "storage": "dict"},

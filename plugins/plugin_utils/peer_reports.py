@@ -110,6 +110,9 @@ class _Report:
             return f"{own} has not reported since {name} fell silent, so whether it is connected to it is not known"
         if not self._track.is_known:
             return f"the report of {own} does not say whether it is connected to {name}"
+        shared = {each for instance in self._shared[silent] for each in replica_evidence.resources(instance)}
+        if unread := self._track.unread & shared:
+            return f"{own} cannot read its resource {min(unread)}, so whether it is connected to {name} is not known"
         late = self._track.at.wall - since
         if Connection.CONNECTED in self._connections(self._sure(silent)):
             told = (

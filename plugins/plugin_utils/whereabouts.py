@@ -24,13 +24,15 @@ class Look:
     """What was seen on a node.
 
     `states` are the instances that are there, by name, and how they are; `writable` the DRBD resources that the node
-    may write; `trouble` says why not all could be seen, which is nothing wrong where the node `is_offline`.
+    may write, `unread` those of which it cannot say that, with the reason; `trouble` says why not all could be seen,
+    which is nothing wrong where the node `is_offline`.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     writable: tuple[str, ...] = ()
     trouble: str = ""
     is_offline: bool = False
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 class Difference(NamedTuple):
@@ -79,7 +81,9 @@ def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]], *, is_offline: bool
     states = {name: str(state) for states in told for name, state in states.items()}
     sides = [side for answer in disks if isinstance(answer.get("sides"), list) for side in answer["sides"]]
     writable = tuple(str(side.get("resource")) for side in sides if side.get("role") == PRIMARY)
-    return Look(states, writable, "; ".join(dict.fromkeys(filter(None, troubles))), is_offline=is_offline)
+    unread = {str(name): str(why) for answer in disks for name, why in (answer.get("unread") or {}).items()}
+    trouble = "; ".join(dict.fromkeys(filter(None, troubles)))
+    return Look(states, writable, trouble, is_offline=is_offline, unread=unread)
 
 
 def at_work(cluster: clusters.Cluster, held: Iterable[Mapping[str, str]]) -> list[str]:
@@ -102,6 +106,7 @@ def _second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, L
     for node in looks:
         yield from _elsewhere(node, known, looks)
         yield from _writes(node, known, looks[node])
+        yield from (each for each in _unread(node, known, looks[node]) if not _may_run(node, known[each.instance]))
 
 
 def reported(cluster: clusters.Cluster, node: str, track: replicas.NodeTrack | None) -> list[str]:
@@ -134,6 +139,7 @@ def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> 
     ]
     found += _second_copies(known, looks)
     for node, look in looks.items():
+        found += [each for each in _unread(node, known, look) if _may_run(node, known[each.instance])]
         for name in sorted(name for name in look.states if name not in known):
             found.append(Difference(node, name, f"{name} is on {node}, and the configuration has no such instance"))
     for name, record in known.items():
@@ -178,9 +184,13 @@ def settled(
     ]
 
 
+def _may_run(node: str, record: Mapping[str, Any]) -> bool:
+    return node in {record["primary"], record.get("moving")}
+
+
 def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterable[Difference]:
     for name, state in sorted(looks[node].states.items()):
-        if name not in known or node in {known[name]["primary"], known[name].get("moving")}:
+        if name not in known or _may_run(node, known[name]):
             continue
         primary = known[name]["primary"]
         there = looks[primary].states.get(name) if primary in looks and not looks[primary].trouble else None
@@ -196,12 +206,20 @@ def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> It
     owners = {resource: name for name, record in known.items() for resource in record["resources"]}
     for resource in sorted(look.writable):
         name = owners.get(resource, "")
-        if name and node not in {known[name]["primary"], known[name].get("moving")}:
+        if name and not _may_run(node, known[name]):
             text = (
                 f"{node} may write the disk {resource} of {name}, whose primary is {known[name]['primary']}: once "
                 f"nothing on {node} uses it, run `drbdadm secondary {resource}` there"
             )
             yield Difference(node, name, text)
+
+
+def _unread(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> Iterable[Difference]:
+    owners = {resource: name for name, record in known.items() for resource in record["resources"]}
+    for resource, reason in sorted(look.unread.items()):
+        if resource in owners:
+            text = f"whether {node} may write the disk {resource} of {owners[resource]} is not known: {reason}"
+            yield Difference(node, owners[resource], text)
 
 
 def _missing(name: str, record: Mapping[str, Any], looks: Mapping[str, Look]) -> str:

@@ -223,7 +223,7 @@ class Guests:
             ["drbdadm", "get-gi", f"{playing.RESOURCE}/0"],
             ["writes", f"/dev/{DATA}"],
         )
-        sides = drbd_status.of_text(status[1], proc[1]) if proc[0] == 0 else []
+        sides = drbd_status.of_text(status[1], proc[1]).sides if proc[0] == 0 else []
         found: Side | None = next((side for side in sides if side.resource == playing.RESOURCE), None)
         generation: Generation | None = None
         with contextlib.suppress(errors.InvalidInput):

@@ -110,7 +110,7 @@ class Simulated:
         if not simulated_node.is_on(root):
             return playing.Replica(is_on=False)
         status = self.run(node, "drbdsetup", "status", "--verbose", "--statistics")
-        sides = drbd_status.of_text(status, (root / drbd_node.PROC).read_text())
+        sides = drbd_status.of_text(status, (root / drbd_node.PROC).read_text()).sides
         generation: Generation | None = None
         try:
             generation = drbd_status.generation(self.run(node, "drbdadm", "get-gi", f"{playing.RESOURCE}/0"))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import FrozenSet, Optional, Tuple
+from typing import FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
+
+from . import errors
 
 PING_INTERVAL = 10
 """Seconds, where nothing else is configured."""
@@ -150,3 +152,20 @@ class Side:
     def is_whole(self) -> bool:
         """Whether its data are those of one moment, and not half of a resync; the controller outdates what is apart."""
         return all(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT, Disk.OUTDATED} for volume in self.volumes)
+
+
+class Resources(NamedTuple):
+    """The resources of a node that are up; `unread` says by name why one cannot be represented: it is unknown."""
+
+    sides: List[Side]
+    unread: Mapping[str, str]
+
+    def side(self, name: str) -> Optional[Side]:
+        """One of them; None if it is down.
+
+        Raises:
+            InvalidInput: it is up, and unknown.
+        """
+        if name in self.unread:
+            raise errors.InvalidInput(f"{name} cannot be read on this node: {self.unread[name]}")
+        return next((side for side in self.sides if side.resource == name), None)

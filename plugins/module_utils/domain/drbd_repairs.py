@@ -56,6 +56,7 @@ class Unread(Enum):
 
     DOWN = "the resource is down there"
     UNHEARD = "it could not be asked"
+    UNREADABLE = "it is up there, and what it says is not understood"
 
 
 Told = Union[Side, Unread]
@@ -156,8 +157,13 @@ def decide(pair: Pair) -> Verdict:
 
 def _unread(pair: Pair) -> Optional[Verdict]:
     for where in Where:
-        if pair.at(where) is Unread.UNHEARD:
-            return _refused(f"the {where.value} could not be asked", f"the {where.value} reachable again")
+        refusals = {
+            Unread.UNHEARD: (f"the {where.value} could not be asked", f"the {where.value} reachable again"),
+            Unread.UNREADABLE: (f"the resource cannot be read on the {where.value}", "a state there that can be read"),
+        }
+        told = pair.at(where)
+        if isinstance(told, Unread) and told in refusals:
+            return _refused(*refusals[told])
     down = [where for where in Where if pair.at(where) is Unread.DOWN]
     if len(down) > 1:
         return _refused("the resource is down on both nodes", "the disks of the instance activated")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import ip_addresses, json_values
 from .drbd import Connection, Disk, Role
@@ -13,7 +13,7 @@ from .drbd_generations import bare
 
 MOST = 1000
 """Replicas of one report; of a node with more none is known."""
-BOOT_ID, REPLICAS = "boot_id", "replicas"
+BOOT_ID, REPLICAS, UNREAD = "boot_id", "replicas", "unread_resources"
 """The keys of a report's message that hold the facts."""
 MOST_ADDRESSES = 8
 """Addresses of peers in the facts of one volume."""
@@ -73,10 +73,14 @@ class ReplicaFact:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What a report says about its node besides the diagnosis; '' and None are unknown."""
+    """What a report says about its node besides the diagnosis; '' and None are unknown.
+
+    `unread` are resources that are up beside the `replicas`, and of which nothing else is known.
+    """
 
     boot_id: str = ""
     replicas: Optional[Tuple[ReplicaFact, ...]] = None
+    unread: Tuple[str, ...] = ()
 
 
 UNKNOWN = NodeFacts()
@@ -92,6 +96,8 @@ def encode(facts: NodeFacts) -> Dict[str, object]:
         found[BOOT_ID] = facts.boot_id
     if facts.replicas is not None and len(facts.replicas) <= MOST:
         found[REPLICAS] = [_encoded(replica) for replica in facts.replicas]
+        if facts.unread:
+            found[UNREAD] = list(facts.unread)
     return found
 
 
@@ -131,7 +137,13 @@ def decode(content: Mapping[str, json_values.Value]) -> NodeFacts:
             volume = (fact.resource, fact.volume)
             # Of a volume that is described twice nothing is known.
             found[volume] = None if volume in found else fact
-    return NodeFacts(known, tuple(fact for fact in found.values() if fact is not None))
+    unread = content.get(UNREAD, [])
+    if not isinstance(unread, list) or len(unread) > MOST:
+        # Which replicas are unknown is not known, so none is known.
+        return NodeFacts(known)
+    names = tuple(name for name in unread if isinstance(name, str) and _RESOURCE.fullmatch(name))
+    facts = tuple(fact for fact in found.values() if fact is not None and fact.resource not in names)
+    return NodeFacts(known, facts, unread=names)
 
 
 def _decoded(entry: json_values.Value) -> Optional[ReplicaFact]:
@@ -231,7 +243,8 @@ class Track:
 class NodeTrack:
     """What one node has reported of its replicas, up to its last report, which was made `at` a moment.
 
-    By the node's clock, that is: `lag` is how many seconds later the report was accepted.
+    By the node's clock, that is: `lag` is how many seconds later the report was accepted. `unread` are the resources
+    of which that report says nothing else than that they are up.
     """
 
     at: Moment
@@ -239,6 +252,7 @@ class NodeTrack:
     lag: float = 0.0
     is_known: bool = False
     volumes: Mapping[Volume, Track] = field(default_factory=dict)
+    unread: FrozenSet[str] = frozenset()
 
     @property
     def accepted(self) -> Moment:
@@ -253,16 +267,20 @@ class NodeTrack:
 def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment, lag: float = 0.0) -> NodeTrack:
     """What is known of a node after its next report; without facts in it, what was known before is kept."""
     known = before.volumes if before is not None else {}
+    forgotten = {volume: dataclasses.replace(old, fact=None) for volume, old in known.items()}
     if facts.replicas is None:
-        volumes = {volume: dataclasses.replace(old, fact=None) for volume, old in known.items()}
-        return NodeTrack(at, facts.boot_id, lag, is_known=False, volumes=volumes)
+        return NodeTrack(at, facts.boot_id, lag, is_known=False, volumes=forgotten)
     found = {(fact.resource, fact.volume): fact for fact in facts.replicas}
     return NodeTrack(
         at,
         facts.boot_id,
         lag,
         is_known=True,
-        volumes={volume: _track(known.get(volume, Track()), fact, at) for volume, fact in found.items()},
+        volumes={
+            **{volume: old for volume, old in forgotten.items() if volume[0] in facts.unread},
+            **{volume: _track(known.get(volume, Track()), fact, at) for volume, fact in found.items()},
+        },
+        unread=frozenset(facts.unread),
     )
 
 

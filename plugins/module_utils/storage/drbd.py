@@ -303,7 +303,9 @@ class Template:
         ]
 
     def _sides(self) -> Dict[str, Side]:
-        return {side.resource: side for side in self._node.sides()}
+        """The resources of the instance that are up."""
+        found, names = self._node.resources(), [replica.resource for replica in self._named()]
+        return {name: side for name in names for side in [found.side(name)] if side is not None}
 
     def _look(self) -> _Look:
         version = self._node.load()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
 import re
-from typing import TYPE_CHECKING, Dict, FrozenSet, List, Optional
+from typing import TYPE_CHECKING, Dict, FrozenSet, Optional
 
 from ..domain import errors
-from ..domain.drbd import Connection, Generation, Net, Side, Volume
+from ..domain.drbd import Connection, Generation, Net, Resources, Side, Volume
 from . import drbd_status
 
 if TYPE_CHECKING:
@@ -50,30 +49,35 @@ class DrbdNode:
             raise errors.Failed(f"the kernel has no DRBD: {self._proc} does not have its version")
         return version
 
-    def sides(self) -> List[Side]:
+    def resources(self) -> Resources:
         """What every resource that is up says of itself.
 
         Raises:
-            InvalidInput: it cannot be read.
+            InvalidInput: nothing of it can be read.
         """
         version = self.version()
         if version is None:
-            return []
+            return Resources([], {})
         if version > NO_JSON:
             return drbd_status.of_json(self._runner.run("drbdsetup", "status", "--json"))
         # Two looks, of which the second may miss what has gone down since the first: then both are taken again.
         for _ in range(TRIES - 1):
-            with contextlib.suppress(errors.InvalidInput):
-                return self._sides_of_8()
-        return self._sides_of_8()
+            found = self._resources_of_8()
+            if not found.unread:
+                return found
+        return self._resources_of_8()
 
-    def _sides_of_8(self) -> List[Side]:
+    def _resources_of_8(self) -> Resources:
         status = self._runner.run("drbdsetup", "status", "--verbose", "--statistics")
         return drbd_status.of_text(status, self._told())
 
     def side(self, resource: str) -> Optional[Side]:
-        """What one resource says of itself; None while it is down."""
-        return next((side for side in self.sides() if side.resource == resource), None)
+        """What one resource says of itself; None while it is down.
+
+        Raises:
+            InvalidInput: it cannot be read.
+        """
+        return self.resources().side(resource)
 
     def adjust(self, resource: str) -> None:
         """Have a resource be as its file says, which brings it up where it is down."""

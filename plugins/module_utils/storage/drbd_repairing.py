@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 from ..domain import errors
-from ..domain.drbd import Connection, Disk, Role, Side
+from ..domain.drbd import Connection, Disk, Resources, Role, Side
 from ..domain.drbd_generations import bare
 from ..domain.drbd_repairs import Action
 from .disks import Step
@@ -153,17 +153,17 @@ def _paths(name: str) -> List[str]:
     return [f"/dev/{name}", f"/dev/mapper/{mapped}"]
 
 
-def settled(node: DrbdNode, resources: List[str], *, time_limit: float) -> List[Side]:
+def settled(node: DrbdNode, resources: List[str], *, time_limit: float) -> Resources:
     """The resources of this node once the connections of those named do not change by themselves any more.
 
     `time_limit` is in seconds; a side may wait for its peer for ever.
     """
     deadline = time.monotonic() + time_limit
     while True:
-        sides = node.sides()
-        passing = [side for side in sides if side.resource in resources and not _is_settled(side)]
+        found = node.resources()
+        passing = [side for side in found.sides if side.resource in resources and not _is_settled(side)]
         if not passing or time.monotonic() > deadline:
-            return sides
+            return found
         time.sleep(PAUSE)
 
 

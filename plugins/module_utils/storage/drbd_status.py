@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from ..domain import errors, ip_addresses
-from ..domain.drbd import Connection, Disk, Generation, Net, Replication, Role, Side, Volume
+from ..domain.drbd import Connection, Disk, Generation, Net, Replication, Resources, Role, Side, Volume
 
 Word = TypeVar("Word", Connection, Disk, Replication, Role)
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 IDENTIFIERS = 4
 CRASHED_PRIMARY_84, CRASHED_PRIMARY_9, FLAGS_84 = 6, 3, 7
 """The place of that flag among those that follow the identifiers; version 9 has more of them, in another order."""
@@ -29,17 +31,32 @@ USER_FLAG = 3
 """The place of the letter that says so among the flags of /proc/drbd."""
 
 
-def of_json(text: str) -> List[Side]:
-    """The resources of `drbdsetup status --json` (version 9).
+def of_json(text: str) -> Resources:
+    """The resources of `drbdsetup status --json` (version 9); one with several peers is unknown.
 
     Raises:
-        InvalidInput: the text is not that, or a resource has several peers.
+        InvalidInput: the text is not that.
     """
     try:
-        found = json.loads(text)
-        return [_resource(resource) for resource in found]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        told = {str(resource["name"]): resource for resource in json.loads(text)}
+    except _UNREADABLE as error:
         raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
+    return _each_read({name: functools.partial(_resource, resource) for name, resource in told.items()})
+
+
+def _each_read(readers: Mapping[str, Callable[[], Optional[Side]]]) -> Resources:
+    """What each resource is read as, by name; one that cannot be read is unknown and harms no other."""
+    sides, unread = [], {}
+    for name, read in readers.items():
+        try:
+            side = read()
+        except errors.InvalidInput as error:
+            unread[name] = str(error)
+        except _UNREADABLE as error:
+            unread[name] = f"what DRBD prints of it is not as expected: {error!r}"
+        else:
+            sides += [side] if side is not None else []
+    return Resources(sides, unread)
 
 
 def peers_of_json(text: str, resource: str) -> List[int]:
@@ -53,14 +70,17 @@ def peers_of_json(text: str, resource: str) -> List[int]:
             peer for entry in json.loads(text) if entry["name"] == resource for peer in entry.get("connections", [])
         ]
         return [int(peer["peer-node-id"]) for peer in peers]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
 
 
 def _resource(resource: Mapping[str, Any]) -> Side:
     name, connections = str(resource["name"]), resource.get("connections", [])
     if len(connections) > 1:
-        raise errors.InvalidInput(f"{name} has {len(connections)} peers: only one is supported")
+        raise errors.InvalidInput(
+            f"it has {len(connections)} peers, and only one is supported; remove the others from its file, then run "
+            f"`drbdadm adjust {name}`"
+        )
     peer = connections[0] if connections else {}
     volumes = {int(each["volume"]): each for each in peer.get("peer_devices", [])}
     return Side(
@@ -87,35 +107,38 @@ def _volume(own: Mapping[str, Any], peer: Mapping[str, Any]) -> Volume:
     )
 
 
-def of_text(status: str, proc: str) -> List[Side]:
+def of_text(status: str, proc: str) -> Resources:
     """The resources of `drbdsetup status --verbose --statistics` and /proc/drbd (version 8.4).
 
     The first tells which minors a resource has, the second how they stand: a side that stands alone does not tell of
-    its peer in the first.
+    its peer in the first. One of which a minor is in the first only is unknown.
 
     Raises:
-        InvalidInput: a text is not that, or a minor is in one of them only.
+        InvalidInput: a text is not that.
     """
     minors = _minors(proc)
-    sides = []
-    for name, volumes, done in _resources(status):
-        known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
-        if len(known) != len(volumes):
-            raise errors.InvalidInput(f"{name}: /proc/drbd does not list all its minors")
-        if all(entry["state"] == UNCONFIGURED for entry in known.values()):
-            # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
-            continue
-        first = next(iter(known.values()))
-        sides.append(
-            Side(
-                resource=name,
-                role=_word(Role, first["role"]),
-                connection=_connection(first["state"]),
-                volumes=tuple(_of_minor(number, minor, known[minor], done) for number, minor in volumes.items()),
-                peer_role=_word(Role, first["peer_role"]),
-            )
-        )
-    return sides
+    return _each_read(
+        {name: functools.partial(_of_minors, name, volumes, done, minors) for name, volumes, done in _resources(status)}
+    )
+
+
+def _of_minors(
+    name: str, volumes: Mapping[int, int], done: Mapping[int, float], minors: Mapping[int, Dict[str, str]]
+) -> Optional[Side]:
+    known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
+    if len(known) != len(volumes):
+        raise errors.InvalidInput("/proc/drbd does not list all its minors")
+    if all(entry["state"] == UNCONFIGURED for entry in known.values()):
+        # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
+        return None
+    first = next(iter(known.values()))
+    return Side(
+        resource=name,
+        role=_word(Role, first["role"]),
+        connection=_connection(first["state"]),
+        volumes=tuple(_of_minor(number, minor, known[minor], done) for number, minor in volumes.items()),
+        peer_role=_word(Role, first["peer_role"]),
+    )
 
 
 def nets(shown: str) -> Dict[str, Net]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Tuple
 
 from ..domain import errors, replicas
 from ..domain.drbd_generations import bare
@@ -20,18 +20,19 @@ SECONDS = 10.0
 
 def read(root: pathlib.Path, *, hypervisor: str, seconds: float = SECONDS) -> replicas.NodeFacts:
     """The facts of the node with this root; what does not answer within so many seconds is unknown."""
-    return replicas.NodeFacts(sights.boot_id(root), _replicas(root, hypervisor=hypervisor, seconds=seconds))
-
-
-def _replicas(root: pathlib.Path, *, hypervisor: str, seconds: float) -> Optional[Tuple[replicas.ReplicaFact, ...]]:
+    boot_id = sights.boot_id(root)
     try:
         runner = programs.Hurried(programs.runner_for(root, hypervisor=hypervisor, opcode=REPORT), seconds=seconds)
         node = DrbdNode(runner, proc=root / PROC)
-        sides = node.sides()
+        found = node.resources()
     except (errors.RoundsmanError, OSError, ValueError):
-        return None
-    if sum(len(side.volumes) for side in sides) > replicas.MOST:
-        return None
+        return replicas.NodeFacts(boot_id)
+    if sum(len(side.volumes) for side in found.sides) + len(found.unread) > replicas.MOST:
+        return replicas.NodeFacts(boot_id)
+    return replicas.NodeFacts(boot_id, _replicas(root, node, found.sides), unread=tuple(sorted(found.unread)))
+
+
+def _replicas(root: pathlib.Path, node: DrbdNode, sides: Iterable[Side]) -> Tuple[replicas.ReplicaFact, ...]:
     read = [(side, volume, _generation(node, side, volume)) for side in sides for volume in side.volumes]
     # Last, so that the ages are those of the report's time.
     ages = sights.ages(root)

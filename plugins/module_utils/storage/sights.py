@@ -78,7 +78,7 @@ def look(root: pathlib.Path, *, hypervisor: str, now: Optional[float] = None) ->
     if not boot or node.has_none_up():
         return frozenset()
     before = node.nets()
-    sides = node.sides() if before else []
+    sides = node.resources().sides if before else []
     after = node.nets() if sides else {}
     seen = {
         key: at

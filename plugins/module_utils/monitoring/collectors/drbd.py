@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, Tuple
 
 from ...domain import drbd
 from ...storage import drbd_node, programs
@@ -28,14 +28,15 @@ def collect(where: observing.Surroundings) -> observing.Said:
     Raises: errors.RoundsmanError if DRBD does not tell.
     """
     runner = programs.runner_for(where.root, hypervisor=where.settings.hypervisor)
-    return report(drbd_node.DrbdNode(runner, proc=where.root / drbd_node.PROC).sides())
+    return report(drbd_node.DrbdNode(runner, proc=where.root / drbd_node.PROC).resources())
 
 
-def report(sides: Sequence[drbd.Side]) -> str:
-    """The worst state of the resources, each one that is not well in a line, and all of them."""
-    judged = [_judged(side) for side in sides]
+def report(found: drbd.Resources) -> str:
+    """The worst state of the resources, each one that is not well or unknown in a line, and all that are known."""
+    judged = [_judged(side) for side in found.sides]
+    judged += [(observing.UNKNOWN, f"{name}: {reason}") for name, reason in found.unread.items()]
     code = max((code for code, _ in judged), default=observing.OK)
-    return observing.status(code, [text for _, text in judged if text], [_told(side) for side in sides])
+    return observing.status(code, [text for _, text in judged if text], [_told(side) for side in found.sides])
 
 
 def _judged(side: drbd.Side) -> Tuple[int, str]:

@@ -129,9 +129,9 @@ def test_a_lab_of_an_earlier_version_gets_disks_that_are_in_sync(tmp_path: Path)
     minors = [disk.minor for one in store.read(where.config).instances.values() for disk in one.disks]
     assert sorted(minor for minor in minors if minor is not None) == [0, 1]
     for name in ("node2", "node3"):
-        sides = drbd_node.DrbdNode(
+        found = drbd_node.DrbdNode(
             programs.runner_for(lab.node(name).root, hypervisor="fake"), proc=lab.node(name).root / drbd_node.PROC
-        ).sides()
-        assert {side.volumes[0].peer_disk for side in sides} == {drbd.Disk.UP_TO_DATE}
+        ).resources()
+        assert {side.volumes[0].peer_disk for side in found.sides} == {drbd.Disk.UP_TO_DATE}
     assert simulated_world.acknowledged(lab.node("node2").root, "instance1") is not None
     assert checker.check(lab) == []

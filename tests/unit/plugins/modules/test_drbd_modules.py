@@ -50,13 +50,15 @@ def test_the_sides_of_a_node_are_told_with_the_identifiers_of_those_that_parted(
     assert [one["resource"] for one in told["sides"]] == ["web2-disk0"]
 
 
-def test_what_drbd_says_and_nobody_understands_fails_the_module(
+def test_a_resource_that_nobody_understands_is_unknown_with_its_reason(
     machine: Machine, call: Callable[..., dict[str, Any]]
 ) -> None:
     machine.garbled["ds:UpToDate/"] = "ds:Fine/"
     told = call(drbd_info)
-    assert told["failed"]
-    assert "DRBD says 'Fine'" in told["msg"]
+    ((name, reason),) = told["unread"].items()
+    assert (told["failed"], told["sides"], call(drbd_info, resources=["other"])["unread"]) == (False, [], {})
+    assert name == "web1-disk0"
+    assert reason.startswith("DRBD says 'Fine', which is not one of")
 
 
 def test_a_step_is_done_once_and_check_mode_only_tells_it(

@@ -55,6 +55,18 @@ def test_a_healthy_pair_needs_nothing() -> None:
     }
 
 
+def test_a_resource_that_a_node_cannot_read_is_refused_with_the_reason() -> None:
+    told = judged(side(Role.PRIMARY), {"sides": [], "unread": {"web1-disk0": "it has 2 peers", "other": "no"}})
+    (text,) = told["refused"]
+    assert text == (
+        "web1-disk0: refused, the resource cannot be read on the secondary: it has 2 peers; needed: a state there that "
+        "can be read"
+    )
+    other = {"sides": [drbd_sides.encode(side(Role.SECONDARY))], "unread": {"other": "no"}}
+    told = judged(side(Role.PRIMARY), other)
+    assert told["lines"] == ["web1-disk0: healthy"]
+
+
 def test_a_step_names_its_node_and_when_it_did_not_help_the_secondary_is_replaced() -> None:
     pair = side(Role.PRIMARY), side(Role.SECONDARY, Disk.DISKLESS)
     told = judged(*pair)

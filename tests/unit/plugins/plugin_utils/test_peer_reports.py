@@ -114,6 +114,18 @@ def test_a_report_without_facts_says_nothing() -> None:
     assert (peer.word, peer.why) == (Word.UNKNOWN, "the report of node3 does not say whether it is connected to node2")
 
 
+def test_a_peer_with_a_shared_resource_that_it_cannot_read_may_be_connected() -> None:
+    cluster = cluster_of(("n2", "n3"), ("n3", "n2"), ("n3", "n4"))
+    (own,), (foreign,) = (replica_evidence.resources(cluster.instances[name]) for name in ("i2", "i3"))
+    lost = track(cluster, {"i1": LOST})
+    peer = words(cluster, {"n3": dataclasses.replace(lost, unread=frozenset({own}))})["node3"]
+    assert (peer.word, peer.why) == (
+        Word.UNKNOWN,
+        f"node3 cannot read its resource {own}, so whether it is connected to node2 is not known",
+    )
+    assert words(cluster, {"n3": dataclasses.replace(lost, unread=frozenset({foreign}))})["node3"].word is Word.LOST
+
+
 def test_a_peer_that_is_still_connected_right_after_may_not_have_noticed_yet() -> None:
     for seconds, word in ((1, Word.UNKNOWN), (20, Word.UNKNOWN), (21, Word.CONNECTED)):
         peer = words(RING, {"n1": track(RING, {"i1": CONNECTED}, at=SINCE + seconds)}, answering=("n1",))["node1"]

@@ -49,6 +49,15 @@ def test_a_replica_that_came_back_as_primary_is_one_though_nothing_runs() -> Non
     assert "drbdadm secondary web1-disk0" in text
 
 
+def test_a_disk_that_cannot_be_read_may_be_written_there() -> None:
+    disks = [{"sides": [], "unread": {"web1-disk0": "it has 2 peers", "other": "it has 3 peers"}}]
+    look = whereabouts.seen({"runs": [{"states": {}}], "disks": disks})
+    text = "whether node3 may write the disk web1-disk0 of web1 is not known: it has 2 peers"
+    assert whereabouts.second_copies(KNOWN, {"node3": look}) == {"node3": [text]}
+    assert whereabouts.second_copies(KNOWN, {"node2": look}) == {}
+    assert ("node2", "web1", text.replace("node3", "node2")) in whereabouts.wrong(KNOWN, {"node2": look})
+
+
 def test_what_runs_elsewhere_only_is_not_also_missing() -> None:
     looks = {"node2": running(), "node3": running("web1")}
     assert [one.node for one in whereabouts.wrong(KNOWN, looks)] == ["node3"]

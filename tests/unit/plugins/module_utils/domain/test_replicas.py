@@ -177,6 +177,26 @@ def test_a_resource_that_is_not_in_a_report_any_more_is_forgotten() -> None:
     assert replicas.followed(node, replicas.NodeFacts("", ()), at=replicas.Moment(2)).volumes == {}
 
 
+def test_a_resource_that_cannot_be_read_keeps_what_was_known_of_it_and_harms_no_other() -> None:
+    before = replicas.followed(None, replicas.NodeFacts("", (FACT,)), at=replicas.Moment(1))
+    other = dataclasses.replace(FACT, resource="r1")
+    node = replicas.followed(before, replicas.NodeFacts("", (other,), unread=("r0",)), at=replicas.Moment(2))
+    assert node.unread == {"r0"}
+    assert node.volumes == {
+        ("r0", 0): replicas.Track(None, replicas.Moment(1), 0x10),
+        ("r1", 0): replicas.Track(other, replicas.Moment(2), 0x10),
+    }
+
+
+def test_the_names_of_resources_that_cannot_be_read_go_over_the_wire() -> None:
+    told = replicas.NodeFacts(BOOT, (FACT,), unread=("r1", "r2"))
+    assert read(replicas.encode(told)) == told
+    assert read({"replicas": [ENTRY], "unread_resources": ["{{ r1 }}", 5]}) == replicas.NodeFacts("", (FACT,))
+    for listed in ("r1", None, ["r1"] * (replicas.MOST + 1)):
+        assert read({"replicas": [ENTRY], "unread_resources": listed}) == replicas.UNKNOWN
+    assert read({"replicas": [ENTRY], "unread_resources": ["r0"]}) == replicas.NodeFacts("", (), unread=("r0",))
+
+
 def test_a_report_is_never_dated_after_its_acceptance() -> None:
     accepted = replicas.Moment(100.0, 7.0)
     assert replicas.made_at(98 * 10**9, accepted) == replicas.Moment(98.0, 5.0)

@@ -381,7 +381,7 @@ class Administration:
     def _drbd_info(self, name: str) -> dict[str, Any]:
         node = self.at(name).node
         node.load()
-        sides = [drbd_repairing.parted(node, side) or side for side in node.sides()]
+        sides = [drbd_repairing.parted(node, side) or side for side in node.resources().sides]
         return {"sides": [drbd_sides.encode(side) for side in sides]}
 
     def _repair_step(self, action: drbd_repairs.Action, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +41,16 @@ def test_version_9_tells_of_a_pair_in_json(nine: Machine) -> None:
     nine.set_link(is_cut=True)
     (disk,) = storage(nine).local_disks()
     assert disk.text == "Secondary, Connecting, UpToDate/Inconsistent"
+
+
+def test_a_resource_with_several_peers_harms_no_other(nine: Machine) -> None:
+    told = json.loads(nine.do("drbdsetup", "status", "--json"))
+    several = {**told[0], "name": "other", "connections": told[0]["connections"] * 2}
+    nine.answers["drbdsetup status"] = json.dumps([several, *told])
+    assert [disk.is_synced for disk in storage(nine).local_disks()] == [True]
+    nine.answers["drbdsetup status"] = json.dumps([{**several, "name": NAME}])
+    with pytest.raises(errors.InvalidInput, match=f"{NAME} cannot be read on this node: it has 2 peers"):
+        storage(nine).local_disks()
 
 
 def test_version_9_would_take_what_the_old_peer_lacks_for_what_a_new_one_lacks(nine: Machine) -> None:

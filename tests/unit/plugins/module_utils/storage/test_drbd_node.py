@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node
 
 if TYPE_CHECKING:
@@ -27,6 +26,6 @@ class Going:
 def test_a_resource_that_goes_down_between_the_two_looks_is_looked_at_again(tmp_path: Path) -> None:
     proc = tmp_path / "drbd"
     proc.write_text("version: 8.4.11 (api:1/proto:86-101)\n")
-    assert drbd_node.DrbdNode(Going(2), proc=proc).sides() == []
-    with pytest.raises(errors.InvalidInput, match="does not list all its minors"):
-        drbd_node.DrbdNode(Going(3), proc=proc).sides()
+    assert drbd_node.DrbdNode(Going(2), proc=proc).resources() == drbd.Resources([], {})
+    found = drbd_node.DrbdNode(Going(3), proc=proc).resources()
+    assert found == drbd.Resources([], {"web-disk0": "/proc/drbd does not list all its minors"})

@@ -141,19 +141,19 @@ def test_what_is_down_is_brought_up_before_anything_else(machine: Machine) -> No
 
 def test_connections_are_waited_for_until_the_limit(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     happen(machine, "cut")
-    (side,) = drbd_repairing.settled(machine.node, [R0], time_limit=0.0)
+    (side,) = drbd_repairing.settled(machine.node, [R0], time_limit=0.0).sides
     assert side.connection.value == "Connecting"
     assert drbd_repairing.settled(machine.node, [], time_limit=60.0)
     monkeypatch.setattr(time, "sleep", lambda _seconds: machine.set_link(is_cut=False))
-    (side,) = drbd_repairing.settled(machine.node, [R0], time_limit=60.0)
+    (side,) = drbd_repairing.settled(machine.node, [R0], time_limit=60.0).sides
     assert side.connection.value == "Connected"
 
 
 def test_the_identifiers_are_read_of_sides_that_have_parted(machine: Machine) -> None:
-    (side,) = machine.node.sides()
+    (side,) = machine.node.resources().sides
     assert drbd_repairing.parted(machine.node, side) is None
     happen(machine, "disconnect")
-    (side,) = machine.node.sides()
+    (side,) = machine.node.resources().sides
     parted = drbd_repairing.parted(machine.node, side)
     assert parted is not None
     assert parted.volumes[0].generation is not None
@@ -165,9 +165,9 @@ def test_the_identifiers_are_read_of_sides_that_have_parted(machine: Machine) ->
 
 def test_a_node_without_drbd_has_no_resources(tmp_path: Path) -> None:
     node = Machine(tmp_path / "n1").node
-    assert (node.version(), node.sides(), node.allowing_two()) == (None, [], frozenset())
+    assert (node.version(), node.resources().sides, node.allowing_two()) == (None, [], frozenset())
 
 
 def test_what_was_killed_while_it_came_up_is_as_good_as_down(machine: Machine) -> None:
     machine.answers["drbdsetup status"] = "half role:Secondary suspended:no\n    write-ordering:drain\n"
-    assert machine.node.sides() == []
+    assert machine.node.resources().sides == []

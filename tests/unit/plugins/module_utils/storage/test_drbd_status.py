@@ -9,10 +9,12 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Disk,
     Net,
     Replication,
+    Resources,
     Role,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_status
 
+NONE = Resources([], {})
 STATUS = """r0 role:Primary suspended:no
     write-ordering:flush
   volume:0 minor:0 disk:UpToDate
@@ -38,7 +40,7 @@ srcversion: F73C670A7EC572DB9CF3E5B
 
 def test_version_84_tells_of_a_resync_and_how_far_it_is() -> None:
     proc = PROC.format("SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent", 64472)
-    (side,) = drbd_status.of_text(STATUS, proc + "\t[>....................] sync'ed:  1.7% (64472/65496)K\n")
+    (side,) = drbd_status.of_text(STATUS, proc + "\t[>....................] sync'ed:  1.7% (64472/65496)K\n").sides
     assert (side.resource, side.role, side.peer_role) == ("r0", Role.PRIMARY, Role.SECONDARY)
     assert side.connection is Connection.CONNECTED
     (volume,) = side.volumes
@@ -49,7 +51,7 @@ def test_version_84_tells_of_a_resync_and_how_far_it_is() -> None:
 
 def test_who_stands_alone_is_known_from_proc_though_status_has_no_peer() -> None:
     proc = PROC.format("StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown  ", 36).replace(" C r", "   r")
-    (side,) = drbd_status.of_text(ALONE, proc)
+    (side,) = drbd_status.of_text(ALONE, proc).sides
     assert (side.connection, side.peer_role) == (Connection.STANDALONE, Role.UNKNOWN)
     assert (side.volumes[0].peer_disk, side.volumes[0].replication) == (Disk.UNKNOWN, Replication.OFF)
     assert side.volumes[0].out_of_sync == 36
@@ -57,37 +59,44 @@ def test_who_stands_alone_is_known_from_proc_though_status_has_no_peer() -> None
 
 @pytest.mark.parametrize("state", ["WFConnection", "WFReportParams"])
 def test_who_waits_for_its_peer_is_connecting(state: str) -> None:
-    (side,) = drbd_status.of_text(ALONE, PROC.format(f"{state} ro:Primary/Unknown ds:UpToDate/DUnknown", 0))
+    (side,) = drbd_status.of_text(ALONE, PROC.format(f"{state} ro:Primary/Unknown ds:UpToDate/DUnknown", 0)).sides
     assert side.connection is Connection.CONNECTING
 
 
 def test_a_resync_that_somebody_paused_is_told_apart() -> None:
     proc = PROC.format("PausedSyncT ro:Secondary/Primary ds:Inconsistent/UpToDate", 65496).replace("r-----", "r--u--")
-    (side,) = drbd_status.of_text(ALONE, proc)
+    (side,) = drbd_status.of_text(ALONE, proc).sides
     assert side.volumes[0].paused_by_user
     assert side.volumes[0].replication.is_paused
 
 
-def test_a_minor_that_only_one_of_them_knows_is_an_error() -> None:
-    with pytest.raises(errors.InvalidInput, match="r0: /proc/drbd does not list all its minors"):
-        drbd_status.of_text(ALONE, PROC.format("Unconfigured", 0).replace(" 0:", " 1:"))
+def test_a_resource_whose_minor_only_one_of_them_knows_is_unknown_and_harms_no_other() -> None:
+    proc = PROC.format("Connected ro:Primary/Secondary ds:UpToDate/UpToDate", 0)
+    status = ALONE.replace("r0", "r1").replace("minor:0", "minor:1") + STATUS
+    found = drbd_status.of_text(status, proc)
+    assert [side.resource for side in found.sides] == ["r0"]
+    assert found.unread == {"r1": "/proc/drbd does not list all its minors"}
+
+
+def test_a_status_that_begins_with_no_resource_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="and not with a resource"):
         drbd_status.of_text("  volume:0 minor:0 disk:UpToDate", "")
 
 
 def test_a_resource_that_got_neither_disk_nor_peer_is_down() -> None:
     status = ALONE.replace("UpToDate", "Diskless") + "r1 role:Secondary suspended:no\n"
-    assert drbd_status.of_text(status, "version: 8.4.11 (api:1/proto:86-101)\n 0: cs:Unconfigured\n") == []
+    assert drbd_status.of_text(status, "version: 8.4.11 (api:1/proto:86-101)\n 0: cs:Unconfigured\n") == NONE
 
 
-def test_a_word_that_no_drbd_says_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(errors.InvalidInput, match="DRBD says 'Fine', which is not one of Diskless, "):
-        drbd_status.of_text(ALONE, PROC.format("Connected ro:Primary/Secondary ds:Fine/UpToDate", 0))
+def test_a_resource_with_a_word_that_no_drbd_says_is_unknown_and_the_reason_names_the_known_ones() -> None:
+    found = drbd_status.of_text(ALONE, PROC.format("Connected ro:Primary/Secondary ds:Fine/UpToDate", 0))
+    assert found.sides == []
+    assert found.unread["r0"].startswith("DRBD says 'Fine', which is not one of Diskless, ")
 
 
 def test_without_resources_there_are_none() -> None:
-    assert drbd_status.of_text("", "version: 8.4.11\n") == []
-    assert drbd_status.of_json("[]") == []
+    assert drbd_status.of_text("", "version: 8.4.11\n") == NONE
+    assert drbd_status.of_json("[]") == NONE
 
 
 def _nine(**changed: object) -> str:
@@ -113,11 +122,11 @@ def _nine(**changed: object) -> str:
 
 
 def test_version_9_tells_the_same_in_json() -> None:
-    (side,) = drbd_status.of_json(_nine())
+    (side,) = drbd_status.of_json(_nine()).sides
     assert (side.resource, side.role, side.connection) == ("r9", Role.PRIMARY, Connection.CONNECTED)
     assert (side.volumes[0].minor, side.volumes[0].replication) == (1000, Replication.ESTABLISHED)
     assert (side.volumes[0].out_of_sync, side.volumes[0].done) == (0, None)
-    (side,) = drbd_status.of_json(_nine(**{"connection-state": "StandAlone", "peer_devices": []}))
+    (side,) = drbd_status.of_json(_nine(**{"connection-state": "StandAlone", "peer_devices": []})).sides
     assert (side.connection, side.volumes[0].peer_disk) == (Connection.STANDALONE, Disk.UNKNOWN)
 
 
@@ -168,7 +177,7 @@ def _recorded(*, state: str, replication: str, disk: str, address: str = "192.0.
 @pytest.mark.parametrize("address", ["192.0.2.2", "2001:db8::2"])
 def test_version_9_tells_the_address_of_its_peer_by_the_path_that_is_established(address: str) -> None:
     recorded = {"state": "Connected", "replication": "Established", "disk": "UpToDate", "address": address}
-    (side,) = drbd_status.of_json(_recorded(**recorded, established=True))
+    (side,) = drbd_status.of_json(_recorded(**recorded, established=True)).sides
     (volume,) = side.volumes
     assert (side.connection, side.peer_role) == (Connection.CONNECTED, Role.PRIMARY)
     assert side.addresses == {address}
@@ -183,7 +192,7 @@ def test_version_9_tells_the_address_of_its_peer_by_the_path_that_is_established
 @pytest.mark.parametrize("state", ["Connecting", "StandAlone"])
 def test_a_path_of_version_9_may_be_established_before_the_peers_are_connected(state: str, established: bool) -> None:
     told = _recorded(state=state, replication="Off", disk="UpToDate", established=established)
-    (side,) = drbd_status.of_json(told)
+    (side,) = drbd_status.of_json(told).sides
     assert side.connection is Connection(state)
     assert side.addresses == ({"192.0.2.2"} if established else frozenset())
     assert (side.volumes[0].peer_disk, side.volumes[0].done) == (Disk.UNKNOWN, None)
@@ -191,23 +200,38 @@ def test_a_path_of_version_9_may_be_established_before_the_peers_are_connected(s
 
 def test_a_resync_of_version_9_tells_how_far_it_is() -> None:
     told = _recorded(state="Connected", replication="SyncTarget", disk="Inconsistent", established=True)
-    (side,) = drbd_status.of_json(told)
+    (side,) = drbd_status.of_json(told).sides
     (volume,) = side.volumes
     assert (volume.disk, volume.replication) == (Disk.INCONSISTENT, Replication.SYNC_TARGET)
     assert (volume.out_of_sync, volume.done) == (51968, 80.17)
 
 
 def test_json_that_is_not_drbds_is_an_error() -> None:
-    for text in ("{", "{}x", '[{"name": "r0"}]', "[1]", '[{"name": "r0", "role": "Primary", "devices": [{}]}]'):
+    for text in ("{", "{}x", "[1]", '[{"role": "Primary"}]', "null"):
         with pytest.raises(errors.InvalidInput):
             drbd_status.of_json(text)
 
 
-def test_several_peers_are_not_supported_and_that_is_said() -> None:
-    text = json.loads(_nine())
-    text[0]["connections"] *= 2
-    with pytest.raises(errors.InvalidInput, match="r9 has 2 peers: only one is supported"):
-        drbd_status.of_json(json.dumps(text))
+@pytest.mark.parametrize("told", [{}, {"role": "Primary"}, {"role": "Primary", "devices": [{}]}, {"role": "Boss"}])
+def test_a_resource_whose_json_is_not_drbds_is_unknown_and_harms_no_other(told: dict[str, object]) -> None:
+    (known,) = json.loads(_nine())
+    found = drbd_status.of_json(json.dumps([{"name": "r0", **told}, known]))
+    assert [side.resource for side in found.sides] == ["r9"]
+    assert list(found.unread) == ["r0"]
+
+
+def test_a_resource_with_several_peers_is_unknown_and_harms_no_other() -> None:
+    (known,), (several,) = json.loads(_nine()), json.loads(_nine())
+    several |= {"name": "r0", "connections": several["connections"] * 2}
+    found = drbd_status.of_json(json.dumps([several, known]))
+    assert [side.resource for side in found.sides] == ["r9"]
+    assert found.side("r9") == found.sides[0]
+    assert found.side("down") is None
+    assert found.unread == {
+        "r0": "it has 2 peers, and only one is supported; remove the others from its file, then run `drbdadm adjust r0`"
+    }
+    with pytest.raises(errors.InvalidInput, match="r0 cannot be read on this node: it has 2 peers"):
+        found.side("r0")
 
 
 def test_generation_identifiers_are_read_with_the_flag_of_a_crashed_primary() -> None:

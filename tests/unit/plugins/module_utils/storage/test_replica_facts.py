@@ -70,9 +70,9 @@ def test_a_drbd_that_does_not_answer_is_unknown_and_not_empty(machine: Machine, 
     assert read(machine) == replicas.NodeFacts(BOOT, None)
 
 
-def test_a_text_that_is_none_of_drbds_is_unknown(machine: Machine) -> None:
+def test_a_resource_whose_text_is_none_of_drbds_is_unknown(machine: Machine) -> None:
     machine.garbled["ds:UpToDate/"] = "ds:Splendid/"
-    assert read(machine) == replicas.NodeFacts(BOOT, None)
+    assert read(machine) == replicas.NodeFacts(BOOT, (), unread=(RESOURCE,))
 
 
 def test_a_generation_that_cannot_be_read_leaves_the_rest_known(machine: Machine) -> None:

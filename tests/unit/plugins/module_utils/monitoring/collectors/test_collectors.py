@@ -99,9 +99,16 @@ def side(connection: drbd.Connection, disk: drbd.Disk = drbd.Disk.UP_TO_DATE) ->
     ],
 )
 def test_the_worst_drbd_resource_counts(sides: list[drbd.Side], code: int, message: str) -> None:
-    found = json.loads(drbd_collector.report(sides))
+    found = json.loads(drbd_collector.report(drbd.Resources(sides, {})))
     assert found["status"] == {"code": code, "message": message}
     assert [one["resource"] for one in found["data"]] == ["web1"] * len(sides)
+
+
+def test_a_resource_that_cannot_be_read_is_unknown_beside_the_others() -> None:
+    several = drbd.Resources([side(drbd.Connection.CONNECTED)], {"web2": "it has 2 peers"})
+    found = json.loads(drbd_collector.report(several))
+    assert found["status"] == {"code": observing.UNKNOWN, "message": "web2: it has 2 peers"}
+    assert [one["resource"] for one in found["data"]] == ["web1"]
 
 
 def test_a_node_without_drbd_has_no_resources(node: nodes.Node) -> None:
