@@ -16,6 +16,8 @@ from .drbd_generations import Relation, age, is_noted, relation
 
 _FAIL_OVER = "roundsman instance failover NAME --ignore-consistency"
 _REPLACE = "roundsman instance replace-disks NAME --to SECONDARY"
+_ACTIVATE = "roundsman instance activate-disks NAME"
+_REPLACE_OLD = "roundsman instance replace-disks NAME --to OLD_PRIMARY"
 _GIVEN_UP = (
     "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
     "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
@@ -166,7 +168,7 @@ def _unread(pair: Pair) -> Optional[Verdict]:
             return _refused(*refusals[told])
     down = [where for where in Where if pair.at(where) is Unread.DOWN]
     if len(down) > 1:
-        return _refused("the resource is down on both nodes", "the disks of the instance activated")
+        return _refused("the resource is down on both nodes", f"the disks of the instance activated ({_ACTIVATE})")
     if not down:
         return None
     step, other = Step(Action.UP, down[0]), pair.at(down[0].other)
@@ -259,7 +261,7 @@ def _established(sides: _Sides) -> Optional[Verdict]:
     bad = [where for where, disk in worst.items() if disk is not Disk.UP_TO_DATE]
     if len(bad) > 1:
         text = " and ".join(f"{disk.value} on the {where.value}" for where, disk in worst.items())
-        return _refused(f"neither side is up to date: {text}", "a person who says which data count")
+        return _refused(f"neither side is up to date: {text}", _forced(sides.primary.resource))
     if bad:
         return _anew(sides, bad[0], worst[bad[0]])
     if any(volume.out_of_sync for both in sides.volumes for volume in both):
@@ -280,8 +282,22 @@ def _anew(sides: _Sides, where: Where, disk: Disk) -> Verdict:
     step = Step(Action.INVALIDATE, where)
     text = f"the replica of the {where.value} is {disk.value}, and nothing repairs it"
     if step in sides.pair.failed:
-        return _refused(text, "a person who looks at its disk")
+        unblock = {
+            Where.SECONDARY: f"the secondary replaced ({_REPLACE})",
+            Where.PRIMARY: f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary replaced "
+            f"({_REPLACE_OLD})",
+        }
+        return _refused(text, unblock[where])
     return Verdict(Kind.REPAIR, text, (step,))
+
+
+def _forced(resource: str) -> str:
+    """How a person says whose data count where DRBD trusts neither side; a new pair has none, and is started."""
+    return (
+        "if the instance is new, a start, which makes its replicas (roundsman instance start NAME); otherwise, on the "
+        f"node whose data count, `drbdadm primary --force {resource}` and then `drbdadm secondary {resource}`, after "
+        "which DRBD copies them to the other node. They may be of two moments: compare them with a backup"
+    )
 
 
 def _transient(sides: _Sides) -> Optional[Verdict]:
@@ -341,7 +357,8 @@ def _diverged(sides: _Sides) -> Optional[Verdict]:
     if Relation.THEIRS_NEWER in relations and sides.primary.role is Role.PRIMARY:
         return _refused(
             "the instance runs on data that are older than those of its secondary",
-            "a person who says which data count",
+            "where the data of the secondary count, the instance stopped (roundsman instance stop NAME) and the two "
+            f"connected (roundsman instance repair-disks NAME); {_GIVEN_UP}",
         )
     return None
 
@@ -358,8 +375,7 @@ def _forgotten(ages: Set[Relation]) -> Verdict:
         return _refused(
             "the replica of the primary is older than that of the secondary, and DRBD would not connect the two: its "
             "history is too short",
-            f"the instance failed over to its secondary ({_FAIL_OVER}), then "
-            "its old primary replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)",
+            f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary replaced ({_REPLACE_OLD})",
         )
     return _refused("DRBD would not connect its replicas, and neither side has all data of the other", _GIVEN_UP)
 
@@ -411,7 +427,7 @@ def _unnoted(sides: _Sides, loser: Where) -> Verdict:
         Where.SECONDARY: f"{'' if sides.primary.is_up_to_date else forced}the secondary {invalidated}, then replaced "
         f"({_REPLACE})",
         Where.PRIMARY: f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary {invalidated}, "
-        "then replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)",
+        f"then replaced ({_REPLACE_OLD})",
     }
     return _refused(
         "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
