@@ -10,11 +10,11 @@ import errno
 import os
 import shutil
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.simulation.world import World
 
@@ -42,7 +42,7 @@ class Disk:
         if is_folder:
             self._sync_names(descriptor, found.st_ino)
         elif found.st_ino not in self._lost:
-            self._content[found.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+            self._content[found.st_ino] = _content(f"/proc/self/fd/{descriptor}")
 
     def _refuse(self, found: os.stat_result, *, is_folder: bool) -> None:
         """Raises: OSError: the disk has no room for what has grown, or it fails."""
@@ -76,9 +76,9 @@ class Disk:
 
     def moves(self, source: Path, target: Path) -> None:
         """A file or folder is about to get a name in another folder: both change at once, whichever is synced."""
-        if source.parent != target.parent and source.exists():
-            folders = source.parent.stat().st_ino, target.parent.stat().st_ino
-            self._moves.append((source.lstat().st_ino, folders[0], source.name, folders[1], target.name))
+        old, new = os.path.split(source), os.path.split(target)
+        if old[0] != new[0] and os.path.lexists(source):
+            self._moves.append((_inode(source), _inode(old[0]), old[1], _inode(new[0]), new[1]))
 
     def settle(self) -> None:
         """All that is there now is durable."""
@@ -88,15 +88,19 @@ class Disk:
     def write_back(self) -> None:
         """The kernel has written by itself what was not synced, save what it takes for written."""
         self._moves.clear()
-        for folder, folders, files in os.walk(self._world.root):
-            here = Path(folder)
-            inode = here.stat().st_ino
-            if inode not in self._lost:
-                self._names[inode] = {name: (here / name).lstat().st_ino for name in (*folders, *files)}
-            for name in files:
-                path = here / name
-                if path.is_file() and not path.is_symlink() and path.lstat().st_ino not in self._lost:
-                    self._content[path.lstat().st_ino] = path.read_bytes()
+        self._write_folder_back(str(self._world.root))
+
+    def _write_folder_back(self, folder: str) -> None:
+        names: dict[str, int] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                inode = names[entry.name] = entry.inode()
+                if entry.is_dir(follow_symlinks=False):
+                    self._write_folder_back(entry.path)
+                elif entry.is_file(follow_symlinks=False) and inode not in self._lost:
+                    self._content[inode] = _content(entry.path)
+        if (own := _inode(folder)) not in self._lost:
+            self._names[own] = names
 
     def lose_power(self) -> None:
         """Have only that which the disk has kept."""
@@ -147,6 +151,18 @@ class Disk:
         with path.open("r+b") as stream:
             stream.truncate(0)
             stream.write(kept)
+
+
+def _inode(path: str | Path) -> int:
+    return os.lstat(path).st_ino
+
+
+def _content(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:
