@@ -51,6 +51,9 @@ STEPS: dict[str, int] = {
     "node-fails": 1,
     "node-returns": 1,
     "pause-rounds": 1,
+    "clock": 1,
+    "import": 1,
+    "play-by-hand": 3,
 }
 """What users do, and how often in relation to each other."""
 BUSY, QUIET = 5.0, 300.0

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
@@ -31,7 +32,16 @@ class Watch:
         self._promised: dict[int, str] = {}
         self._looked = -1
         self._known: clusters.Cluster | None = None
+        self._seen_ended: dict[int, float] = {}
+        self._imports: set[str] = set()
+        self._acknowledged_imports: set[str] = set()
+        self._imported_at = -1.0
         self.stopping = asyncio.Event()
+
+    @property
+    def service(self) -> Service | None:
+        """The daemon that answers now."""
+        return self._service
 
     @property
     def settled(self) -> int:
@@ -48,6 +58,14 @@ class Watch:
 
     def acknowledge_cancel(self, job: values.Job) -> None:
         self._canceled.add(job.id)
+
+    def expect_import(self, mark: str) -> None:
+        """A configuration that has this tag is an imported one."""
+        self._imports.add(mark)
+
+    def acknowledge_import(self, mark: str) -> None:
+        self._acknowledged_imports.add(mark)
+        self._world.tell("acknowledged:", mark)
 
     def begin(self, service: Service) -> None:
         """A daemon has loaded its state: nothing that was acknowledged is gone."""
@@ -77,13 +95,28 @@ class Watch:
             before, self._known = self._known, service.configuration.current
             self._world.known = self._known
             self._world.tell("configuration", self._known.serial_no)
-            self._look_at_offline(before, self._known)
+            if new := self._imports & {*self._known.cluster.tags}:
+                self._imports -= new
+                self._take_import(before, self._known)
+            else:
+                self._look_at_offline(before, self._known)
         self._look_at_ends(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last.
         if self._looked != self._world.trace.count and not service.read_only.reason:
             self._looked = self._world.trace.count
             self._look_at_locks(service)
+            self._look_at_plays(service)
             self._look_at_power(service)
+
+    def _take_import(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
+        """What was recorded and tagged after its export is dropped, as it says; where instances run, too."""
+        world, self._imported_at = self._world, self._world.now
+        for uuid, field in world.recorded:
+            world.recorded[uuid, field] = getattr(now.instances[uuid], field)
+        for uuid, instance in now.instances.items():
+            if before is not None and instance.nodes != before.instances[uuid].nodes:
+                world.misplaced.add(uuid)
+                world.tell(world.names[uuid], "is misplaced by an import")
 
     def _look_at_acknowledged(self, service: Service) -> None:
         for number, kinds in self._submitted.items():
@@ -113,31 +146,40 @@ class Watch:
             self._promised |= _promises(job)
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
+                self._seen_ended[number] = self._world.now
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
 
     def _look_at_offline(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
         """A node that a round takes out of service has been emptied, and one that is known to be off is off."""
         for uuid, node in now.nodes.items():
             known = before.nodes.get(uuid) if before is not None else None
-            here = sorted(self._world.names[guest] for guest, nodes in self._world.guests.items() if uuid in nodes)
+            found = {guest for guest, nodes in self._world.guests.items() if uuid in nodes} - self._world.misplaced
+            here = sorted(self._world.names[guest] for guest in found)
             if known is not None and node.offline and not known.offline and here:
                 self._world.violated(f"{node.name} is taken offline while {', '.join(here)} runs there")
 
     def _look_at_locks(self, service: Service) -> None:
-        for lock, holders in sorted(service.desk.table.held.items()):
-            names = sorted(owner.name for owner in holders)
-            if Mode.EXCLUSIVE in holders.values() and len(names) > 1:
+        for lock, owners in sorted(service.desk.table.held.items()):
+            names = sorted(owner.name for owner in owners)
+            if Mode.EXCLUSIVE in owners.values() and len(names) > 1:
                 self._world.violated(f"{lock} is held alone, and by {' and '.join(names)}")
-            for owner in holders:
+            for owner in owners:
                 number = int(owner.name.rpartition(" ")[2]) if owner.name.startswith("job ") else 0
                 job = service.queue.jobs.get(number)
-                if number and (job is None or job.is_final):
+                if number and (job is None or number in self._ended):
                     self._world.violated(f"{lock} is held by job {number}, which is no more")
+
+    def _look_at_plays(self, service: Service) -> None:
+        """A play by hand that was given a lock has it until it ends."""
+        for play in self._world.plays.values():
+            owner = holders.Owner(play.name, str(play.livelock))
+            if play.is_holding and not play.is_over and not service.desk.table.locks_of(owner):
+                self._world.violated(f"{play.name} has lost the lock that it was given")
 
     def _look_at_power(self, service: Service) -> None:
         """Silent nodes are commanded by one job at a time each."""
         commanded: dict[str, int] = {}
-        for number in service.queue.unfinished(service.queue.jobs):
+        for number in sorted(service.queue.jobs.keys() - self._ended.keys()):
             opcode = service.queue.jobs[number].opcodes[0]
             if opcode.kind == "power" and opcode.params["command"] in {"fence", "confirm_off"}:
                 other = commanded.setdefault(opcode.params["node"], number)
@@ -153,7 +195,8 @@ class Watch:
                 self._world.violated(f"job {number} has not ended")
         if service.desk.table.owners() or service.desk.table.waiting:
             self._world.violated("locks are held or awaited though nothing is at work")
-        if running := [process.name for process in self._world.processes.values() if not process.is_over]:
+        living = (*self._world.processes.values(), *self._world.plays.values())
+        if running := [process.name for process in living if not process.is_over]:
             self._world.violated(f"processes are left: {', '.join(running)}")
         if _text(store.read(service.where.config)) != _text(cluster):
             self._world.violated("the file of the configuration is not what the daemon has")
@@ -165,6 +208,8 @@ class Watch:
                 self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
         self._look_at_promised(service)
         self._check_recorded(cluster)
+        for mark in sorted(self._acknowledged_imports & self._imports):
+            self._world.violated(f"the configuration {mark} was taken over, and nobody has seen it")
         self._check_guests(cluster)
         self._check_tags(service, cluster)
 
@@ -179,13 +224,16 @@ class Watch:
             instance = cluster.instances[uuid]
             told = cluster.node_name(instance.primary_node)
             found = sorted(cluster.node_name(node) for node in nodes)
-            if found and found != [told]:
+            if found and found != [told] and uuid not in self._world.misplaced:
                 self._world.violated(f"{instance.name} runs on {', '.join(found)}, and {told} is on record")
 
     def _check_tags(self, service: Service, cluster: clusters.Cluster) -> None:
         wanted: dict[tuple[str, str], bool] = {}
         # Those too of which no client was told, because the daemon was killed before.
-        for job in sorted(service.queue.jobs.values(), key=lambda job: job.ended):
+        # By the order in which they were seen to end: clocks may jump.
+        for job in sorted(service.queue.jobs.values(), key=lambda job: (self._seen_ended.get(job.id, 0.0), job.ended)):
+            if self._seen_ended.get(job.id, 0.0) <= self._imported_at:
+                continue
             for opcode in job.opcodes:
                 is_of_instance = opcode.kind in {"tags_set", "tags_del"} and opcode.params["of"] == "instance"
                 if is_of_instance and opcode.status is values.Status.SUCCESS:

@@ -24,22 +24,15 @@ STARTING, STEP, EXIT = 1.0, 4.0, 0.5
 """Seconds that a part of a process's life takes at the most."""
 
 
-class Process:
-    """One process of a run, from its start on; it lives on whatever becomes of the daemon."""
+class Living:
+    """What holds a livelock until it ends, whatever becomes of the daemon; `instance` is at work in it."""
 
-    def __init__(self, world: World, run: Path) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.world = world
-        self.run = run
-        self.name = f"{run.parent.name}/{run.name}"
-        self.is_over = False
-        self.is_hung = False
-        self.kind = ""
+        self.name = name
         self.instance = ""
-        self.disk = durable_files.Disk()
+        self.is_over = False
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._life = self._lived()
-        self._chances = world.rng("process")
-        self._next(STARTING)
 
     def end(self, how: str) -> None:
         """It is no more, and its livelock is free."""
@@ -59,6 +52,20 @@ class Process:
             future = loop.create_future()
             self._waiting.append((loop, future))
             await future
+
+
+class Process(Living):
+    """One process of a run, from its start on; it lives on whatever becomes of the daemon."""
+
+    def __init__(self, world: World, run: Path) -> None:
+        super().__init__(world, f"{run.parent.name}/{run.name}")
+        self.run = run
+        self.is_hung = False
+        self.kind = ""
+        self.disk = durable_files.Disk()
+        self._life = self._lived()
+        self._chances = world.rng("process")
+        self._next(STARTING)
 
     def _next(self, most: float) -> None:
         self.world.at(self._chances.random() * most, self._step)
@@ -99,7 +106,7 @@ class Process:
         self.kind, step = _kind(spec), spec["variables"].get("step", {})
         self.instance = step.get("instance", {}).get("uuid", "") if isinstance(step.get("instance"), dict) else ""
         self.world.tell("process", self.name, "begins", self.kind)
-        self._check_alone()
+        check_alone(self.world, self)
         yield STEP
         try:
             value = yield from plays.play(self.world, self.run, self.kind, step)
@@ -109,11 +116,13 @@ class Process:
         run_records.conclude(self.run, outcome)
         yield EXIT
 
-    def _check_alone(self) -> None:
-        for other in self.world.processes.values():
-            if other is not self and not other.is_over and self.instance and other.instance == self.instance:
-                name = self.world.names[self.instance]
-                self.world.violated(f"{name} is at work in two runs at once: {self.name} and {other.name}")
+
+def check_alone(world: World, living: Living) -> None:
+    """An instance is at work in one run or play by hand at a time."""
+    for other in (*world.processes.values(), *world.plays.values()):
+        if other is not living and not other.is_over and living.instance and other.instance == living.instance:
+            name = world.names[living.instance]
+            world.violated(f"{name} is at work in two runs at once: {living.name} and {other.name}")
 
 
 def _kind(spec: dict[str, Any]) -> str:
@@ -148,15 +157,15 @@ def spawn(world: World, cwd: Path) -> Child:
 
 
 def is_alive(world: World, livelock: Path) -> bool:
-    process = world.processes.get(livelock.parent)
-    return process is not None and not process.is_over
+    living = world.living(livelock)
+    return living is not None and not living.is_over
 
 
 async def ended(world: World, livelock: Path) -> None:
     await asyncio.sleep(world.rng("ended").random() * 0.1)
-    process = world.processes.get(livelock.parent)
-    if process is not None:
-        await process.ended()
+    living = world.living(livelock)
+    if living is not None:
+        await living.ended()
 
 
 def end(world: World, run: Path) -> run_group.Ended:

@@ -12,7 +12,7 @@ from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 
-from tests.simulation import nodes
+from tests.simulation import by_hand, nodes
 from tests.simulation.case import Step
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 MOST_MOVES = 6
-LOCKS = ("instance", "node")
+STANDS_STILL, STOPPED_SECONDS, LONGEST_JUMP = 0.3, 600.0, 3600.0
+"""How often of its changes the clock stands still, for how many seconds at most, and how far it jumps at most."""
 
 
 class Users:
@@ -66,6 +67,7 @@ class Users:
 
     async def put_in_order(self, service: Service) -> None:
         """Take back what would keep the daemon from its work for ever."""
+        self._world.set_clock(0.0)
         if service.read_only.reason:
             service.read_only.release()
         if service.queue.drained:
@@ -262,6 +264,33 @@ async def _lose_power(users: Users, _service: Service, _chances: random.Random) 
     users._world.lose_power("by a user")
 
 
+async def _change_clock(users: Users, _service: Service, chances: random.Random) -> None:
+    """The controller's clock jumps up to an hour, or stands still for a while and goes on late or right."""
+    world = users._world
+    if chances.random() < STANDS_STILL:
+        stopped = world.stopped_clock = world.wall_clock()
+        world.tell("the clock stands still")
+        seconds = chances.random() * STOPPED_SECONDS
+        is_late = chances.random() < 0.5
+
+        def go_on() -> None:
+            if world.stopped_clock == stopped:
+                world.set_clock(stopped - world.now if is_late else 0.0)
+
+        world.at(seconds, go_on)
+    else:
+        world.set_clock(chances.choice((-1, 1, 0)) * chances.random() * LONGEST_JUMP)
+
+
+async def _import(users: Users, service: Service, chances: random.Random) -> None:
+    await by_hand.import_configuration(users._world, users._watch, service, chances)
+
+
+async def _play_by_hand(users: Users, service: Service, chances: random.Random) -> None:
+    instance = chances.choice(sorted(service.configuration.current.instances))
+    by_hand.Play(users._world, users._watch, instance)
+
+
 DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "move": Users._move,
     "move-many": Users._move_many,
@@ -284,4 +313,7 @@ DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "node-fails": _fail_node,
     "node-returns": _return_node,
     "pause-rounds": _pause_rounds,
+    "clock": _change_clock,
+    "import": _import,
+    "play-by-hand": _play_by_hand,
 }

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
+    from tests.simulation.by_hand import Play
     from tests.simulation.case import Case
     from tests.simulation.clock import Loop
     from tests.simulation.nodes import Node
-    from tests.simulation.processes import Process
+    from tests.simulation.processes import Living, Process
 
 _RENAME = os.rename
 EPOCH = 1_700_000_000.0
@@ -64,12 +65,16 @@ class World:
         self.case = case
         self.root = root
         self.now = EPOCH
+        self.clock_error = 0.0
+        self.stopped_clock: float | None = None
         self.is_calm = False
         self.is_dead = True
         self.loop: Loop | None = None
         self.trace = Trace()
         self.violations: list[str] = []
         self.processes: dict[Path, Process] = {}
+        self.plays: dict[Path, Play] = {}
+        self.misplaced: set[str] = set()
         self.acting: Process | None = None
         self.nodes: dict[str, Node] = {}
         self.known: clusters.Cluster | None = None
@@ -87,6 +92,19 @@ class World:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._chances: dict[str, random.Random] = {}
+
+    def wall_clock(self) -> float:
+        """What the controller takes for the time; `now` goes on evenly."""
+        return self.now + self.clock_error if self.stopped_clock is None else self.stopped_clock
+
+    def set_clock(self, error: float) -> None:
+        """Let the controller's clock go, so many seconds wrong."""
+        self.clock_error, self.stopped_clock = error, None
+        self.tell("the clock is wrong by", round(error), "s")
+
+    def living(self, livelock: Path) -> Living | None:
+        """The process or play by hand that holds a livelock, or did."""
+        return self.plays.get(livelock) or self.processes.get(livelock.parent)
 
     def rng(self, concern: str) -> random.Random:
         """The chances of one concern: more of them elsewhere change nothing here."""
@@ -159,7 +177,7 @@ class World:
             _RENAME(self._aside, self.root)
         if self._has_lost_power:
             self._has_lost_power = False
-            for process in self.processes.values():
+            for process in (*self.processes.values(), *self.plays.values()):
                 process.end("is gone with the machine")
             self.disk.lose_power()
             self.boots, self.booted = self.boots + 1, self.now
