@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..module_utils.domain import failovers, unfinished_moves
-from ..plugin_utils import module_answers
+from ..plugin_utils import module_answers, whereabouts
 
 _SPEC = {
     "instance": {"type": "str", "required": True},
+    "hypervisor": {"type": "str", "required": True},
     "primary": {"type": "dict", "required": True},
     "other": {"type": "dict", "required": True},
 }
@@ -38,5 +39,6 @@ class ActionModule(module_answers.Action):
             )
             for side in ("primary", "other")
         )
-        answer = unfinished_moves.judge(options["instance"], primary, other)
+        end = whereabouts.end_command(options["instance"], options["hypervisor"])
+        answer = unfinished_moves.judge(options["instance"], primary, other, end=end)
         return {**result, "changed": False, "step": answer.step.value, "objection": answer.objection}

@@ -20,6 +20,11 @@ options:
       The name of the instance.
     type: str
     required: true
+  hypervisor:
+    description: >-
+      Its hypervisor; a refusal names the command that ends a guest there.
+    type: str
+    required: true
   primary:
     description: >-
       The C(name) of its primary and the result of its C(guests).

@@ -197,7 +197,7 @@ def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping
         is_twice = "" if there is None else f", where it is {there} too"
         text = (
             f"{name} is {state} on {node}, and its primary is {primary}{is_twice}: decide which one has the right "
-            f"data, then end this one on {node} with `{_end(name, known[name]['hypervisor'])}`"
+            f"data, then end this one on {node} with `{end_command(name, known[name]['hypervisor'])}`"
         )
         yield Difference(node, name, text)
 
@@ -238,7 +238,7 @@ def _missing(name: str, record: Mapping[str, Any], looks: Mapping[str, Look]) ->
     if not record["up"] and state is not None:
         end = f"`roundsman instance stop {name}`"
         if look.is_offline:
-            end = f"`{_end(name, record['hypervisor'])}` there, because {node} is offline"
+            end = f"`{end_command(name, record['hypervisor'])}` there, because {node} is offline"
         return f"{name} is {state} on {node}, and should be down: run {end}"
     return ""
 
@@ -252,9 +252,10 @@ def _trouble(answer: Mapping[str, Any], key: str, shape: type, what: str) -> str
     return f"its answer does not say which {what} are there" if key in answer else str(answer.get("msg", "no message"))
 
 
-def _end(name: str, hypervisor: str) -> str:
+def end_command(name: str, hypervisor: str) -> str:
+    """What a person runs on a node to end a guest there, whatever the configuration says; below a lab's node's root."""
     if hypervisor == lab_drivers.NAME:
-        return f"rm var/lib/roundsman/fake/running/{name}.json"
+        return f"rm -f var/lib/roundsman/fake/{{running,paused,migrating}}/{name}.json"
     return f"virsh --connect qemu:///system destroy {name}"
 
 

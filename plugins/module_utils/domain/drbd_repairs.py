@@ -185,10 +185,18 @@ def _roles(sides: _Sides) -> Optional[Verdict]:
     if sides.secondary.role is not Role.PRIMARY or _is_chosen(sides):
         return None
     if sides.primary.role is not Role.PRIMARY:
-        return _refused("it is primary on its secondary", "the record corrected, or the instance moved back")
+        return _refused(
+            "it is primary on its secondary",
+            "where it runs (roundsman cluster verify), and what that names; if it runs nowhere, the disk of the "
+            f"secondary closed (there, `drbdadm secondary {sides.secondary.resource}`)",
+        )
     if sides.is_connected:
         return Verdict(Kind.WAITING, "both sides are primary: the instance migrates")
-    return _refused("both sides are primary, and apart", "the instance stopped on the node where it should not run")
+    return _refused(
+        "both sides are primary, and apart",
+        "where it runs (roundsman cluster verify); to give up what one of them wrote, the node named (roundsman "
+        "instance repair-disks NAME --discard NODE)",
+    )
 
 
 def _is_chosen(sides: _Sides) -> bool:
@@ -386,7 +394,7 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
     if loser is None:
         return _refused(
             "split brain: both replicas were written since they were last connected",
-            "a person who chooses the node whose writes are lost (roundsman instance repair-disks --discard NODE)",
+            "a person who chooses the node whose writes are lost (roundsman instance repair-disks NAME --discard NODE)",
         )
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
     if newer in relations or not sides.at(loser.other).is_whole:

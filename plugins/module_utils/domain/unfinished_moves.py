@@ -68,22 +68,25 @@ def _step(cluster: clusters.Cluster, instance: clusters.Instance, other: str) ->
     return f"bring {primary.name} back, then {start}, which looks for it on both"
 
 
-def judge(instance: str, primary: Node, other: Node) -> Answer:
-    """What becomes of the start of an instance that a migration was to take from its primary to another node."""
+def judge(instance: str, primary: Node, other: Node, *, end: str) -> Answer:
+    """What becomes of the start of an instance that a migration was to take from its primary to another node.
+
+    `end` is the command by which a person ends the guest on a node: no command of Roundsman does while both may run it.
+    """
     if not primary.answers or primary.why:
         return _refused(
             f"{primary.name} does not say whether {instance} runs there ({primary.why}): restore its network link, or "
             f"reboot it if it hangs, then retry{_without(instance, primary, other)}"
         )
     if primary.guest:
-        return _at_primary(instance, primary, other)
+        return _at_primary(instance, primary, other, end=end)
     if not other.answers or other.why:
         # Alive or not is for the fence of the failover.
         return Answer(Step.FAIL_OVER)
     if other.guest and other.guest != RUNNING:
         return _refused(
             f"{instance} is on {other.name}, {other.guest}, where a migration that has not ended was to take it: it is "
-            f"not started on {primary.name}. End it on {other.name} itself, then retry"
+            f"not started on {primary.name}. Run `{end}` on {other.name}, then retry"
         )
     return Answer(Step.MOVED if other.guest else Step.NOWHERE)
 
@@ -98,23 +101,26 @@ def _without(instance: str, primary: Node, other: Node) -> str:
     )
 
 
-def _at_primary(instance: str, primary: Node, other: Node) -> Answer:
+def _at_primary(instance: str, primary: Node, other: Node, *, end: str) -> Answer:
     if other.guest:
-        return _refused(_twice(instance, (primary, other)))
+        return _refused(_twice(instance, (primary, other), end=end))
     # A guest that was halted to be handed over may have gone on at the other node.
     if primary.guest != RUNNING and (not other.answers or other.why):
         return _refused(
             f"{instance} is {primary.guest} on {primary.name}, and {other.name} does not say whether it runs there: "
-            f"restore the network link of {other.name}, then retry. If {other.name} is lost, end it on {primary.name} "
-            f"itself, then run `roundsman instance start {instance}`, which needs {other.name} to be off"
+            f"restore the network link of {other.name}, then retry. If {other.name} is lost, run `{end}` on "
+            f"{primary.name}, which loses what only its memory has, then run `roundsman instance start {instance}`, "
+            f"which needs {other.name} to be off"
         )
     # One that does not run may have run on the other node meanwhile.
     return Answer(Step.STAYS if primary.guest == RUNNING else Step.NOWHERE)
 
 
-def _twice(instance: str, nodes: Tuple[Node, Node]) -> str:
+def _twice(instance: str, nodes: Tuple[Node, Node], *, end: str) -> str:
     found = " and ".join(f"{node.guest} on {node.name}" for node in nodes)
-    return f"{instance} is {found}: end it on one of the two nodes, on that node itself, then retry"
+    halted = [node.name for node in nodes if node.guest != RUNNING]
+    where = halted[0] if len(halted) == 1 else "the node whose guest has the older data"
+    return f"{instance} is {found}: run `{end}` on {where}, then retry"
 
 
 def _refused(text: str) -> Answer:

@@ -61,7 +61,12 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "repair_instance": {"name": "inst1"},
     "replica_check": {"instance": INSTANCE, "primary": {"name": "node2"}, "old": {"name": "node3"}},
     "second_copies": {"looks": {}, "records": {}},
-    "unfinished_check": {"instance": "inst1", "primary": {"name": "node2"}, "other": {"name": "node3"}},
+    "unfinished_check": {
+        "instance": "inst1",
+        "hypervisor": "kvm",
+        "primary": {"name": "node2"},
+        "other": {"name": "node3"},
+    },
 }
 """What actions that run on the controller alone are given, so that they have something to return."""
 

@@ -11,6 +11,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.unfinishe
 
 from tests.unit import small_cluster
 
+END = "virsh destroy web1"
+
 
 def node(name: str, guest: str) -> failovers.Node:
     """A node that has the guest in this state; '' has none, `silent` does not answer, `broken` has no hypervisor."""
@@ -55,9 +57,27 @@ def node(name: str, guest: str) -> failovers.Node:
 def test_an_instance_of_which_a_migration_has_not_ended_is_started_where_it_is_and_nowhere_twice(
     primary: str, other: str, step: Step
 ) -> None:
-    answer = unfinished_moves.judge("web1", node("node2", primary), node("node3", other))
+    answer = unfinished_moves.judge("web1", node("node2", primary), node("node3", other), end=END)
     assert answer.step is step
     assert bool(answer.objection) is (step is Step.REFUSE)
+
+
+@pytest.mark.parametrize(
+    ("primary", "other", "where"),
+    [
+        ("paused in migration", "silent", "node2"),
+        ("crashed", "broken", "node2"),
+        ("", "paused", "node3"),
+        ("running", "in migration", "node3"),
+        ("paused in migration", "running", "node2"),
+        ("running", "running", "the node whose guest has the older data"),
+    ],
+)
+def test_a_refusal_names_the_command_that_ends_the_guest_and_where_it_is_run(
+    primary: str, other: str, where: str
+) -> None:
+    answer = unfinished_moves.judge("web1", node("node2", primary), node("node3", other), end=END)
+    assert f"run `{END}` on {where}" in answer.objection.replace("Run", "run")
 
 
 @pytest.mark.parametrize("source", ["", "silent"])
@@ -97,5 +117,5 @@ def test_what_ends_a_migration_is_named_by_the_nodes_that_may_be_contacted(off: 
 def test_where_the_primary_is_silent_the_failover_is_named_if_the_other_node_answers(
     other: str, is_named: bool
 ) -> None:
-    answer = unfinished_moves.judge("web1", node("node2", "silent"), node("node3", other))
+    answer = unfinished_moves.judge("web1", node("node2", "silent"), node("node3", other), end=END)
     assert ("run `roundsman instance failover web1`, which needs node2 to be off" in answer.objection) is is_named

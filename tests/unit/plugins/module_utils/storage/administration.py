@@ -242,9 +242,12 @@ class Administration:
             return f"{target} does not answer"
         asked = failovers.Failover(INSTANCE, is_replicated=True, source=None, target=failovers.Node(target))
         is_asked = self._is_asked(source)
+        # As `wait_synced`: a person who ignores consistency does not wait for replicas that stand alone.
+        waits = is_asked and not ignores
         for state in (State.STANDBY, State.INFO):
-            at_target = self._answered(target, state)
-            at_source = self._answered(source, state if not self.guests else State.INFO) if is_asked else {}
+            at_target = self._answered(target, state, waits=waits)
+            other_state = state if not self.guests else State.INFO
+            at_source = self._answered(source, other_state, waits=waits) if is_asked else {}
             asked = failovers.Failover(
                 INSTANCE,
                 is_replicated=True,
@@ -354,8 +357,8 @@ class Administration:
         for step in self._storage(name, **options).steps(state):
             step.act()
 
-    def _answered(self, name: str, state: State = State.INFO) -> dict[str, Any]:
-        """What the module answers: its result, or why it failed."""
+    def _answered(self, name: str, state: State = State.INFO, *, waits: bool = True) -> dict[str, Any]:
+        """What the module answers: its result, or why it failed, as where it `waits` for what will not become equal."""
         try:
             if state is not State.INFO and name not in self.guests:
                 self._become(name, state)
@@ -364,7 +367,7 @@ class Administration:
         except errors.RoundsmanError as error:
             return {"failed": True, "msg": str(error)}
         trouble = next((disk.trouble for disk in found if disk.trouble and not disk.is_synced), "")
-        if state is not State.INFO and trouble:
+        if state is not State.INFO and waits and trouble:
             return {"failed": True, "msg": trouble}
         return disks.as_result(found)
 
@@ -393,7 +396,6 @@ class Administration:
         """The table of repairs names no instance and no node."""
         words = {"NAME": INSTANCE, "OLD_PRIMARY": self.primary, "SECONDARY": self.secondary, "PRIMARY": self.primary}
         text = re.sub(r"\b(NAME|OLD_PRIMARY|SECONDARY|PRIMARY)\b", lambda found: words[found[0]], text)
-        text = text.replace("repair-disks --discard", f"repair-disks {INSTANCE} --discard")
         return re.sub(r"\((roundsman [^)]*)\)", r"`\1`", text)
 
 

@@ -185,6 +185,48 @@ def test_a_repair_that_a_person_decides_names_the_commands_and_each_is_done(
     assert one.guests == {one.primary}
 
 
+def replicas_that_were_both_written(one: Administration) -> None:
+    for deed, about in SCENES["both wrote"]:
+        happen(one, deed, about)
+    one.link("n1", "n2", is_cut=False)
+
+
+def replicas_that_refuse_each_other(one: Administration) -> None:
+    path = one.at("n2").root / f"etc/drbd.d/roundsman-{NAME}.res"
+    path.write_text(re.sub('shared-secret "[^"]*"', 'shared-secret "another"', path.read_text()))
+    one.at("n2").drbdadm("disconnect", NAME)
+    one.at("n2").drbdadm("connect", NAME)
+
+
+def a_secondary_that_stands_alone(one: Administration) -> None:
+    one.at("n2").drbdadm("disconnect", NAME)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replicas_that_were_both_written,
+        replicas_that_refuse_each_other,
+        a_secondary_that_stands_alone,
+        replicas_without_data_in_common,
+    ],
+)
+def test_a_person_who_ignores_consistency_fails_over_to_a_replica_that_stands_alone(
+    state: Callable[[Administration], None], tmp_path: Path
+) -> None:
+    one = Administration(tmp_path)
+    state(one)
+    one.rest()
+    target = one.secondary
+    assert one.at(target).resources[NAME].connection == "StandAlone"
+    command = f"roundsman instance failover {INSTANCE}"
+    text = one.do(command)
+    assert f"the disks of {INSTANCE} on {target} cannot be used: stands alone" in text
+    assert f"`roundsman instance repair-disks {INSTANCE}`" in text
+    assert one.do(f"{command} --ignore-consistency") == ""
+    assert (one.guests, one.primary) == ({target}, target)
+
+
 def replicas_that_are_both_incomplete(one: Administration) -> None:
     one.stop()
     for name in ("n1", "n2"):
