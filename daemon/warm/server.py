@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from ...plugins.plugin_utils import run_group
 from . import client as client_side
@@ -207,10 +208,24 @@ def _receive(client: socket.socket) -> play.Request:
     return request
 
 
+def _end_with(life: int) -> None:
+    """End this process, whatever it waits for, when the descriptor is closed at its other end."""
+
+    def end(*_: object) -> NoReturn:
+        sys.exit(0)
+
+    signal.signal(signal.SIGIO, end)
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC)
+    if select.select([life], [], [], 0)[0]:
+        sys.exit(0)
+
+
 def main() -> None:
     """Serve below the folder that is the first argument, for as long as the descriptor that is the second is open."""
     folder, life = Path(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(life, False)  # noqa: FBT003 - the signature of os
+    _end_with(life)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # One after the other: the server of a daemon that was killed ends as soon as it notices.
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -222,8 +237,10 @@ def main() -> None:
         listener.bind(SOCKET)
         os.umask(umask)
         listener.listen(128)
-        Server(listener, life=life, lock=lock).serve()
-    (folder / SOCKET).unlink(missing_ok=True)
+        try:
+            Server(listener, life=life, lock=lock).serve()
+        finally:
+            (folder / SOCKET).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
