@@ -8,7 +8,7 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ..lab import breaking, building, chassis, world
-from . import lab
+from . import fault_options, lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,27 +36,6 @@ roundsman lab fix node3
 
 roundsman lab fix node3 --link node2"""
 
-Peers = Annotated[
-    list[str] | None,
-    typer.Option("--link", metavar="NODE2", help="Cut the replication link to this node, or end that cut; repeatable."),
-]
-Disks = Annotated[
-    list[str] | None,
-    typer.Option("--disk", metavar="INSTANCE", help="The disk below this instance's replica on the node; repeatable."),
-]
-IgnoreStops = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore-stop",
-        metavar="INSTANCE",
-        help="The guest of this instance ignores soft stops; replaces a --slow-stop of the same guest. Repeatable.",
-    ),
-]
-Autostarts = Annotated[
-    list[str] | None,
-    typer.Option("--autostart", metavar="INSTANCE", help="The node starts this instance at each boot; repeatable."),
-]
-
 
 def install(app: typer.Typer) -> None:
     """Add the commands that break and fix nodes to `roundsman lab`."""
@@ -69,110 +48,36 @@ def break_(
     ctx: typer.Context,
     node: lab.Node,
     *,
-    status: Annotated[
-        str | None,
-        typer.Option(
-            help="Status in the node's report: live-repair, evacuate or evacuate-failover; "
-            "Ok is healthy, anything else is a problem of the node. Default, if no other fault is named: evacuate."
-        ),
-    ] = None,
-    details: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Details in the node's report: any JSON value (default: null).")
-    ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option(help="Repair command in the node's report (default for live-repair: lab-repair; otherwise none)."),
-    ] = None,
-    link: Peers = None,
-    disk: Disks = None,
-    hang: Annotated[
-        bool, typer.Option("--hang", help="Commands start on the node and never finish; its agent does not answer.")
-    ] = False,
-    silent: Annotated[
-        bool, typer.Option("--silent", help="Cut the management link; replication continues (`lab cut` cuts both).")
-    ] = False,
-    agent: Annotated[
-        bool, typer.Option("--agent", help="Cut only the node's agent off: its port is closed, and SSH works.")
-    ] = False,
-    ssh: Annotated[
-        bool, typer.Option("--ssh", help="Cut only SSH off: nobody logs in, and the agent answers.")
-    ] = False,
-    replication: Annotated[
-        bool, typer.Option("--replication", help="Cut all replication links of the node; it is reached.")
-    ] = False,
-    loss: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Percent of the packets to the node's agent that are lost.")
-    ] = None,
-    lies: Annotated[
-        bool, typer.Option("--lies", help="The agent claims for ever that all replicas of the node are in sync now.")
-    ] = False,
-    clock: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Seconds that the node's clock is ahead; negative: behind.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Fill the volume groups of the node.")] = False,
-    slow_resync: Annotated[
-        int | None, typer.Option(metavar="KIB", help="KiB per second that resyncs of the node copy.")
-    ] = None,
-    garbage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW",
-            help="Corrupt the node's answers: garbage `before` or `instead` of each answer, or `cut` it short.",
-        ),
-    ] = None,
-    late: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Seconds by which each answer of the node is delayed.")
-    ] = None,
-    slow_stop: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INSTANCE[=SECONDS]",
-            help="Seconds that the guest of this instance takes for a soft stop, wherever it runs "
-            f"(default: {breaking.SLOW_STOP:g}); replaces an --ignore-stop of the same guest. Repeatable.",
-        ),
-    ] = None,
-    ignore_stop: IgnoreStops = None,
-    crash: Annotated[
-        list[str] | None, typer.Option(metavar="INSTANCE", help="Crash this instance, which runs on the node.")
-    ] = None,
-    user_shutdown: Annotated[
-        list[str] | None,
-        typer.Option(metavar="INSTANCE", help="Shut down this instance, which runs on the node, as its user would."),
-    ] = None,
-    autostart: Autostarts = None,
-    migration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PHASE",
-            help="Let migrations from the node fail: `before` anything moved, `during` the copy of memory, `after` the "
-            "hand-over (the instance runs on the target), or `paused` (the target reboots during the hand-over).",
-        ),
-    ] = None,
-    bmc: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FAULT",
-            help=f"Fault of the node's BMC: {', '.join(chassis.FAULTS)}, late=SECONDS, of=NODE "
-            "(it is that node's BMC), or of a sensor, such as Fan1=critical. Repeatable.",
-        ),
-    ] = None,
-    panic: Annotated[
-        bool, typer.Option("--panic", help="Panic the kernel: guests and links are gone, the power stays on.")
-    ] = False,
-    reboot: Annotated[bool, typer.Option("--reboot", help="Reboot the node: everything on it ends.")] = False,
-    boot_seconds: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help=f"Seconds that the --reboot takes (default: {breaking.BOOT_SECONDS:g})."),
-    ] = None,
-    power: Annotated[bool, typer.Option("--power", help="Cut the node's power: everything on it ends.")] = False,
-    rack: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE2", help="Cut the power of the node and of this one, BMCs included; repeatable."),
-    ] = None,
-    returns: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Seconds after each loss of its power when it powers on by itself."),
-    ] = None,
+    status: fault_options.Status = None,
+    details: fault_options.Details = None,
+    command: fault_options.Command = None,
+    link: fault_options.Peers = None,
+    disk: fault_options.Disks = None,
+    hang: fault_options.Hang = False,
+    silent: fault_options.Silent = False,
+    agent: fault_options.Agent = False,
+    ssh: fault_options.Ssh = False,
+    replication: fault_options.Replication = False,
+    loss: fault_options.Loss = None,
+    lies: fault_options.Lies = False,
+    clock: fault_options.Clock = None,
+    full: fault_options.Full = False,
+    slow_resync: fault_options.SlowResync = None,
+    garbage: fault_options.Garbage = None,
+    late: fault_options.Late = None,
+    slow_stop: fault_options.SlowStop = None,
+    ignore_stop: fault_options.IgnoreStops = None,
+    crash: fault_options.Crash = None,
+    user_shutdown: fault_options.UserShutdown = None,
+    autostart: fault_options.Autostarts = None,
+    migration: fault_options.Migration = None,
+    bmc: fault_options.Bmc = None,
+    panic: fault_options.Panic = False,
+    reboot: fault_options.Reboot = False,
+    boot_seconds: fault_options.BootSeconds = None,
+    power: fault_options.Power = False,
+    rack: fault_options.Rack = None,
+    returns: fault_options.Returns = None,
     folder: lab.LiveFolder = None,
 ) -> None:
     """Break a node: what it reports, its links, disks, instances, answers, BMC or power. `lab fix` ends the faults.
@@ -228,8 +133,8 @@ def fix(
     node: Annotated[str, typer.Argument(help="The name of the node. Default: all nodes.")] = "",
     *,
     status: Annotated[bool, typer.Option("--status", help="Only its report: back to Ok.")] = False,
-    link: Peers = None,
-    disk: Disks = None,
+    link: fault_options.Peers = None,
+    disk: fault_options.Disks = None,
     cut_: Annotated[bool, typer.Option("--cut", help="Only the cut by `lab cut`.")] = False,
     hang: Annotated[bool, typer.Option("--hang", help="Only the hanging commands.")] = False,
     silent: Annotated[bool, typer.Option("--silent", help="Only the cut management link.")] = False,
@@ -251,7 +156,7 @@ def fix(
     ignore_stop: Annotated[
         list[str] | None, typer.Option(metavar="INSTANCE", help="Only the ignored soft stops of this instance.")
     ] = None,
-    autostart: Autostarts = None,
+    autostart: fault_options.Autostarts = None,
     migration: Annotated[bool, typer.Option("--migration", help="Only the failing migrations.")] = False,
     bmc: Annotated[list[str] | None, typer.Option(metavar="FAULT", help="Only this fault of its BMC.")] = None,
     reboot: Annotated[bool, typer.Option("--reboot", help="Only a reboot that is under way.")] = False,
