@@ -1,4 +1,4 @@
-"""What a task of an earlier play registered on other nodes, as an action on the controller sees it."""
+"""What tasks registered on other nodes, and which nodes are not hosts of the play, for actions on the controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def registered(task_vars: Mapping[str, Any], names: Iterable[str], *, variable: 
 
 
 def left_out(task_vars: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, str]:
-    """Those of these nodes (names) that are no hosts of the play, and a line that says why.
+    """Why these nodes (names) are not hosts of the play, a line for each; those that are hosts have none.
 
     Ansible makes a host of each name that it does not know, and takes the variables from the file that the name leads
     to. Who writes the configuration may do so after the inventory has read it, so an action asks this of what it read

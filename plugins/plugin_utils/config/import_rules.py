@@ -39,7 +39,7 @@ _UUID = parameter_rules.text(instance_making.UUID, "a UUID in lower case")
 _LINE = parameter_rules.text(r"[^\x00-\x1f\x7f]{0,10000}", "one line of text")
 _GENERATION = parameter_rules.text(r"([0-9a-f]{16})?", "16 hex digits")
 _STAMPS: Mapping[str, Rule] = {"serial_no": _COUNT, "ctime": _TIME, "mtime": _TIME}
-_NODE_TIMES: Mapping[str, Rule] = {
+_NODE_LIFE: Mapping[str, Rule] = {
     "off_confirmed": _TIME,
     "off_stated_by": _LINE,
     "off_since": _TIME,
@@ -183,7 +183,7 @@ def _of_nodes(cluster: clusters.Cluster) -> Iterator[str]:
 def _of_node(cluster: clusters.Cluster, node: clusters.Node) -> Iterator[str]:
     problems = list(_by_rules(node, _NODE))
     yield from problems
-    yield from _by_rules(node, _NODE_TIMES)
+    yield from _by_rules(node, _NODE_LIFE)
     yield from _common(node)
     for name, text in node.hostvars.items():
         for problem in _problem(host_variables.given, "hostvars", {name: text}):

@@ -115,16 +115,26 @@ def test_what_was_missed_before_stays_told_and_a_record_that_fails_is_missed_too
     assert result["missed"] == [*before["missed"], unrecorded]
 
 
+@pytest.mark.parametrize(
+    ("left_out", "reason"),
+    [
+        ({"node3": "it is somebody's"}, "it is somebody's"),
+        (
+            {},
+            "it is not in the inventory that this play began with: run the play again, or add it there",
+        ),
+    ],
+)
 def test_a_node_that_plays_leave_out_keeps_its_power_with_the_reason(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, left_out: dict[str, str], reason: str
 ) -> None:
     bmcs = Bmcs(monkeypatch, dict.fromkeys(UUIDS, ON))
     controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
-    variables = {"hostvars": {"node2": {"epo_step": STOPPED}}, "roundsman_left_out": {"node3": "it is somebody's"}}
+    variables = {"hostvars": {"node2": {"epo_step": STOPPED}}, "roundsman_left_out": left_out}
     options: dict[str, Any] = {"batches": BATCHES, "credentials_file": "/none", "stopping": ["node3", "node2"]}
     result = controller.run("epo_power", variables=variables, command="emergency_off", **options)
     assert result["kept"] == {
-        "node3": "node3 keeps its power: node3 is left out of plays: it is somebody's; "
+        "node3": f"node3 keeps its power: node3 is left out of plays: {reason}; "
         "--ignore-failures powers it off all the same"
     }
     assert bmcs.states == {"node3": ON, "node10": OFF, "node2": OFF}

@@ -72,12 +72,20 @@ def test_locks_that_were_not_granted_and_a_missing_configuration_are_told(contro
     assert controller.held == {}
 
 
-def test_a_node_that_plays_leave_out_is_not_looked_at_and_keeps_its_power(controller: Controller) -> None:
-    left_out = {"roundsman_left_out": {"node3": "node3.yml is owned by uid 12345"}}
-    options: dict[str, Any] = {"command": "off", "names": ["node2", "node3"], "variables": left_out}
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"roundsman_left_out": {"node3": "node3.yml is owned by uid 12345"}}, "node3.yml is owned by uid 12345"),
+        ({"hostvars": {"node2": {}}}, "it is not in the inventory that this play began with"),
+    ],
+)
+def test_a_node_that_plays_leave_out_is_not_looked_at_and_keeps_its_power(
+    controller: Controller, variables: dict[str, Any], reason: str
+) -> None:
+    options: dict[str, Any] = {"command": "off", "names": ["node2", "node3"], "variables": variables}
     controller.configure(with_bmcs("n2"))
     step = controller.run("power_nodes", **options)["step"]
-    assert step["refused"]["node3"] == "node3 is left out of plays: node3.yml is owned by uid 12345"
+    assert step["refused"]["node3"].startswith(f"node3 is left out of plays: {reason}")
     assert (step["targets"], step["look_first"]) == ([], [])
     forced = controller.run("power_nodes", force=True, **options)["step"]
     assert [target["name"] for target in forced["targets"]] == ["node2", "node3"]
