@@ -33,7 +33,14 @@ REPLACED = {
 }
 """What a text says instead of each; words with another meaning that is right, such as copy or gone, are not here."""
 WRONG = re.compile(rf"\b({'|'.join(REPLACED)})\b", re.IGNORECASE)
+SCRIPT = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\b[CVOEM]\([^)]*\)", re.DOTALL)
+TASK_NAME = re.compile(r"^ *- name: (.*)$", re.MULTILINE)
+TASKS = (
+    "roles/*/tasks/*.yml",
+    "roles/*/handlers/*.yml",
+    *(f"playbooks/{room}*.yml" for room in ("", "opcodes/", "emergency/")),
+)
 PAGES = ("*.md", "docs/**/*.md", "roles/*/README.md", "changelogs/fragments/*.yml", "roles/*/meta/*.yml")
 DOCUMENTATION = re.compile(r"^ *[a-z_]+:$|^ *told:.*$", re.MULTILINE)
 
@@ -43,12 +50,24 @@ def texts() -> Iterator[tuple[str, str]]:
     for pattern in PAGES:
         for path in sorted(ROOT.glob(pattern)):
             yield str(path.relative_to(ROOT)), path.read_text()
+    for pattern in TASKS:
+        for path in sorted(ROOT.glob(pattern)):
+            yield from ((f"{path.relative_to(ROOT)}: {name}", name) for name in TASK_NAME.findall(path.read_text()))
+    yield "daemon/api/page.html", _of_page((ROOT / "daemon/api/page.html").read_text())
     for room in ("plugins", "daemon"):
         for path in sorted((ROOT / room).rglob("*.py")):
             tree = ast.parse(path.read_text())
             yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in _sentences(tree))
             if path.parent.name == "cli":
                 yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in _commands(tree))
+
+
+def _of_page(text: str) -> str:
+    """What a page shows: its text, and the strings of more than one word in its script."""
+    strings = [
+        text for found in SCRIPT.finditer(text) for text in re.findall(r'"([^"\n]*)"', found.group()) if " " in text
+    ]
+    return "\n".join([re.sub(r"<[^>]*>", "", SCRIPT.sub("", text)), *strings])
 
 
 def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:

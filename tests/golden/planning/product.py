@@ -23,7 +23,7 @@ from ansible_collections.roundsman.cluster.daemon.cli import main
 from ansible_collections.roundsman.cluster.daemon.jobs import submission
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs, replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator

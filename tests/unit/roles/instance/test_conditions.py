@@ -199,7 +199,7 @@ CLOSE_TARGET = "Demote the replica on the target, if it was promoted"
 ONLY_PRIMARY = "Record the only primary of its replicas"
 WHERE = "Record where it runs, unless that is a guess"
 COMPARE = "Judge whether the replica has writes that no other has"
-MAKING = "Record that a replica is made on a node that is none of the instance's"
+MAKING = "Record that a replica is made on a node that is not one of the instance's"
 DROP = "Remove the replica from the old secondary"
 DROPPED = "Record that the old replica is removed"
 NOWHERE = {"instance_look": guests(IDLE, IDLE)}
@@ -295,7 +295,7 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
             "replace_disks",
             [
                 REPLACE,
-                "Remove the replica that is made anew on the same node",
+                "Remove the replica that is made again on the same node",
                 MAKING,
                 "Make a replica on the new secondary",
                 "Disconnect the new secondary until the primary waits for it",
@@ -489,7 +489,7 @@ def test_only_a_replica_that_was_judged_is_removed_as_the_last(told: Told, reach
 
 
 OF_OLD = "Ask the old secondary for its replica, and bring it up where it is down"
-ANEW = "Remove the replica that is made anew on the same node"
+ANEW = "Remove the replica that is made again on the same node"
 MAKE = "Make a replica on the new secondary"
 APART = "Disconnect the new secondary until the primary waits for it"
 COPY = "Have the primary copy to the new secondary"
@@ -671,7 +671,7 @@ def test_every_step_of_a_replacement_from_its_first_change_to_its_resync_says_ho
 
 @pytest.mark.parametrize(("new", "runs"), [(TWO, True), (THREE, False)])
 def test_only_a_replica_that_is_made_on_the_same_node_is_removed_first(new: Told, runs: bool) -> None:
-    one = role_tasks.task("instance", "replace_disks", "Remove the replica that is made anew on the same node")
+    one = role_tasks.task("instance", "replace_disks", "Remove the replica that is made again on the same node")
     assert role_tasks.runs("instance", one, {**GUARDED, "instance_new": new}) is runs
 
 
