@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..module_utils.domain import errors
-from ..module_utils.domain.drbd_repairs import Where
+from ..module_utils.domain.drbd_pairs import Where
 from ..plugin_utils import disk_repairs, module_answers
 
 _SPEC = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import drbd_repairs, errors
-from ..module_utils.domain.drbd_repairs import Action, Kind, Pair, Step, Unread, Verdict, Where
+from ..module_utils.domain import drbd_pairs, drbd_repairs, errors
+from ..module_utils.domain.drbd_pairs import Action, Kind, Pair, Step, Unread, Verdict, Where
 from ..module_utils.storage import drbd_resource, drbd_sides
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _errors(name: str, *answers: Mapping[str, Any]) -> list[str]:
     return [" ".join(message.split()) for message in said if message]
 
 
-def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
+def _told(name: str, answer: Mapping[str, Any]) -> drbd_pairs.Told:
     if answer.get(_SIDES) is None:
         return Unread.UNHEARD
     if name in (answer.get(_UNREAD) or {}):

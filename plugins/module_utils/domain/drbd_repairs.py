@@ -7,12 +7,11 @@ a split brain writes are discarded only where a person named the node (`Pair.dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import FrozenSet, List, Optional, Set, Tuple, Union
+from typing import List, Optional, Set
 
-from .drbd import Connection, Disk, Generation, Role, Side, Volume
+from .drbd import Connection, Disk, Role, Side, Volume
 from .drbd_generations import Relation, age, is_noted, relation
+from .drbd_pairs import Action, Kind, Pair, Sides, Step, Unread, Verdict, Where
 
 _FAIL_OVER = "roundsman instance failover NAME --ignore-consistency"
 _REPLACE = "roundsman instance replace-disks NAME --to SECONDARY"
@@ -22,117 +21,6 @@ _GIVEN_UP = (
     "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
     "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
 )
-
-
-class Where(Enum):
-    """One of the two nodes, as the configuration has them."""
-
-    PRIMARY = "primary"
-    SECONDARY = "secondary"
-
-    @property
-    def other(self) -> Where:
-        """The other node."""
-        return Where.SECONDARY if self is Where.PRIMARY else Where.PRIMARY
-
-
-class Action(Enum):
-    """What is done to a resource on one node."""
-
-    UP = "bring the resource up"
-    ATTACH = "attach the disk again"
-    RESUME = "resume the resync"
-    CONNECT = "connect again"
-    INVALIDATE = "copy everything again"
-    DEMOTE = "close the disk"
-    DISCARD = "discard what was written here, and connect"
-    OUTDATE = "outdate the replica"
-    REPLACE = "replace the secondary"
-
-
-DESTRUCTIVE = frozenset({Action.INVALIDATE, Action.DISCARD, Action.REPLACE})
-
-
-class Unread(Enum):
-    """Why a node says nothing of a resource."""
-
-    DOWN = "the resource is down there"
-    UNHEARD = "it could not be asked"
-    UNREADABLE = "it is up there, and what it says is not understood"
-
-
-Told = Union[Side, Unread]
-
-
-@dataclass(frozen=True)
-class Step:
-    """An action, and the node on which it is done."""
-
-    action: Action
-    where: Where
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A resource on both of its nodes; `failed` are the steps that were tried and did not help.
-
-    `discard` is the node whose writes a person gives up after a split brain.
-    """
-
-    primary: Told
-    secondary: Told
-    failed: FrozenSet[Step] = frozenset()
-    discard: Optional[Where] = None
-
-    def at(self, where: Where) -> Told:
-        """What one of the nodes says."""
-        return self.primary if where is Where.PRIMARY else self.secondary
-
-
-class Kind(Enum):
-    """What a verdict means."""
-
-    HEALTHY = "healthy"
-    WAITING = "waiting"
-    REPAIR = "repair"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is wrong, the steps that repair it in their order, and for a refusal what would lift it."""
-
-    kind: Kind
-    reason: str = ""
-    steps: Tuple[Step, ...] = ()
-    unblock: str = ""
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Both sides, where both have told, and their volumes in pairs."""
-
-    pair: Pair
-    primary: Side
-    secondary: Side
-    volumes: Tuple[Tuple[Volume, Volume], ...]
-
-    def at(self, where: Where) -> Side:
-        return self.primary if where is Where.PRIMARY else self.secondary
-
-    @property
-    def is_connected(self) -> bool:
-        return self.primary.connection is self.secondary.connection is Connection.CONNECTED
-
-    @property
-    def generations(self) -> List[Tuple[Generation, Generation]]:
-        """The generations of both sides by volume; none if one of them is not known."""
-        found = []
-        for ours, theirs in self.volumes:
-            if ours.generation is None or theirs.generation is None:
-                return []
-            found.append((ours.generation, theirs.generation))
-        return found
 
 
 def decide(pair: Pair) -> Verdict:
@@ -149,7 +37,7 @@ def decide(pair: Pair) -> Verdict:
     if {volume.number for volume in pair.primary.volumes} != set(there):
         return _refused("its nodes do not report the same volumes", "the same configuration on both nodes")
     volumes = tuple((volume, there[volume.number]) for volume in pair.primary.volumes)
-    sides = _Sides(pair, pair.primary, pair.secondary, volumes)
+    sides = Sides(pair, pair.primary, pair.secondary, volumes)
     for rule in (_roles, _disks, _paused, _copying, _established, _transient, _apart):
         verdict = rule(sides)
         if verdict is not None:
@@ -181,7 +69,7 @@ def _unread(pair: Pair) -> Optional[Verdict]:
     )
 
 
-def _roles(sides: _Sides) -> Optional[Verdict]:
+def _roles(sides: Sides) -> Optional[Verdict]:
     if sides.secondary.role is not Role.PRIMARY or _is_chosen(sides):
         return None
     if sides.primary.role is not Role.PRIMARY:
@@ -199,13 +87,13 @@ def _roles(sides: _Sides) -> Optional[Verdict]:
     )
 
 
-def _is_chosen(sides: _Sides) -> bool:
+def _is_chosen(sides: Sides) -> bool:
     """Whether a person chose whose data count after a split brain: then no role speaks for a side."""
     is_split = any(relation(ours, theirs) is Relation.SPLIT for ours, theirs in sides.generations)
     return sides.pair.discard is not None and not sides.is_connected and is_split
 
 
-def _disks(sides: _Sides) -> Optional[Verdict]:
+def _disks(sides: Sides) -> Optional[Verdict]:
     for ours, theirs in sides.volumes:
         if ours.disk.is_gone and theirs.disk.is_gone:
             return _refused("neither node has its disk", "a disk that can be attached")
@@ -219,7 +107,7 @@ def _disks(sides: _Sides) -> Optional[Verdict]:
     return None
 
 
-def _lost_copy(sides: _Sides, ours: Volume) -> Verdict:
+def _lost_copy(sides: Sides, ours: Volume) -> Verdict:
     step = Step(Action.ATTACH, Where.SECONDARY)
     if step not in sides.pair.failed:
         return Verdict(Kind.REPAIR, "the secondary has lost its disk", (step,))
@@ -228,7 +116,7 @@ def _lost_copy(sides: _Sides, ours: Volume) -> Verdict:
     return _refused("the secondary has lost its disk, and the primary is not up to date", "a disk that can be attached")
 
 
-def _lost_original(sides: _Sides, theirs: Volume) -> Verdict:
+def _lost_original(sides: Sides, theirs: Volume) -> Verdict:
     if not sides.is_connected or theirs.disk is not Disk.UP_TO_DATE:
         unblock = "the connection of the two"
         if not sides.is_connected and theirs.disk is Disk.UP_TO_DATE:
@@ -240,7 +128,7 @@ def _lost_original(sides: _Sides, theirs: Volume) -> Verdict:
     return _refused("the disk of the primary cannot be attached", "the instance migrated to its secondary")
 
 
-def _paused(sides: _Sides) -> Optional[Verdict]:
+def _paused(sides: Sides) -> Optional[Verdict]:
     if not sides.is_connected:
         return None
     volumes = {Where.PRIMARY: sides.primary.volumes, Where.SECONDARY: sides.secondary.volumes}
@@ -254,7 +142,7 @@ def _paused(sides: _Sides) -> Optional[Verdict]:
     return Verdict(Kind.REPAIR, "its resync is paused", steps)
 
 
-def _copying(sides: _Sides) -> Optional[Verdict]:
+def _copying(sides: Sides) -> Optional[Verdict]:
     for volume in (volume for both in sides.volumes for volume in both):
         if sides.is_connected and (volume.replication.is_under_way or volume.replication.is_paused):
             done = "" if volume.done is None else f", {volume.done:g} % done"
@@ -262,7 +150,7 @@ def _copying(sides: _Sides) -> Optional[Verdict]:
     return None
 
 
-def _established(sides: _Sides) -> Optional[Verdict]:
+def _established(sides: Sides) -> Optional[Verdict]:
     if not sides.is_connected:
         return None
     worst = {Where.PRIMARY: _worst(sides.primary), Where.SECONDARY: _worst(sides.secondary)}
@@ -286,7 +174,7 @@ def _worst(side: Side) -> Disk:
     return next((volume.disk for volume in side.volumes if volume.disk is not Disk.UP_TO_DATE), Disk.UP_TO_DATE)
 
 
-def _anew(sides: _Sides, where: Where, disk: Disk) -> Verdict:
+def _anew(sides: Sides, where: Where, disk: Disk) -> Verdict:
     step = Step(Action.INVALIDATE, where)
     text = f"the replica of the {where.value} is {disk.value}, and nothing repairs it"
     if step in sides.pair.failed:
@@ -308,7 +196,7 @@ def _forced(resource: str) -> str:
     )
 
 
-def _transient(sides: _Sides) -> Optional[Verdict]:
+def _transient(sides: Sides) -> Optional[Verdict]:
     settled = {Connection.STANDALONE, Connection.CONNECTING, Connection.CONNECTED}
     passing = {sides.primary.connection, sides.secondary.connection} - settled
     if passing:
@@ -316,7 +204,7 @@ def _transient(sides: _Sides) -> Optional[Verdict]:
     return None
 
 
-def _apart(sides: _Sides) -> Optional[Verdict]:
+def _apart(sides: Sides) -> Optional[Verdict]:
     if sides.is_connected:
         return None
     connections = {Where.PRIMARY: sides.primary.connection, Where.SECONDARY: sides.secondary.connection}
@@ -341,7 +229,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
     return Verdict(Kind.REPAIR, f"the {' and the '.join(where.value for where in alone)} stands alone", steps)
 
 
-def _unconnectable(sides: _Sides) -> Verdict:
+def _unconnectable(sides: Sides) -> Verdict:
     """Two that refuse each other, as with different secrets: a replica that is not whole is replaced at no loss."""
     if sides.primary.is_up_to_date and all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
         return _refused(
@@ -352,7 +240,7 @@ def _unconnectable(sides: _Sides) -> Verdict:
     return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
 
 
-def _diverged(sides: _Sides) -> Optional[Verdict]:
+def _diverged(sides: Sides) -> Optional[Verdict]:
     """What cannot simply be connected again; what is not known DRBD finds out itself, and then stands alone again."""
     relations = [relation(ours, theirs) for ours, theirs in sides.generations]
     ages = [age(ours, theirs) for ours, theirs in sides.generations]
@@ -388,7 +276,7 @@ def _forgotten(ages: Set[Relation]) -> Verdict:
     return _refused("DRBD would not connect its replicas, and neither side has all data of the other", _GIVEN_UP)
 
 
-def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
+def _split(sides: Sides, relations: List[Relation]) -> Verdict:
     """Split brain: whose writes are lost is for a person, and never those of a primary."""
     loser = sides.pair.discard
     if loser is None:
@@ -411,7 +299,7 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
     return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
 
 
-def _demoted(sides: _Sides, loser: Where) -> Verdict:
+def _demoted(sides: Sides, loser: Where) -> Verdict:
     """DRBD's Primary never discards, and DRBD closes no disk that a guest has open."""
     step = Step(Action.DEMOTE, loser)
     if step in sides.pair.failed:
@@ -422,7 +310,7 @@ def _demoted(sides: _Sides, loser: Where) -> Verdict:
     return Verdict(Kind.REPAIR, f"split brain: the {loser.value} is DRBD's Primary", (step,))
 
 
-def _unnoted(sides: _Sides, loser: Where) -> Verdict:
+def _unnoted(sides: Sides, loser: Where) -> Verdict:
     """DRBD would copy a part only, and one side's file may name another node: the side that is given up is replaced."""
     invalidated = (
         "invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then `drbdadm invalidate`)"

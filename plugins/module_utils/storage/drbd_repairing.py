@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 from ..domain import errors
 from ..domain.drbd import Connection, Disk, Resources, Role, Side
 from ..domain.drbd_generations import bare
-from ..domain.drbd_repairs import Action
+from ..domain.drbd_pairs import Action
 from .disks import Step
 from .drbd_node import is_together
 from .volumes import Volumes

@@ -13,7 +13,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
 

@@ -15,7 +15,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Volume,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import Relation, relation
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import (
     DESTRUCTIVE,
     Action,
     Kind,
@@ -25,8 +25,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repa
     Unread,
     Verdict,
     Where,
-    decide,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node, simulated_world
 from ansible_collections.roundsman.cluster.plugins.action import replica_check
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    drbd_repairs,
+    drbd_pairs,
     errors,
     failovers,
     replacements,
     starts,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,
@@ -136,7 +136,7 @@ class Administration:
         if self.primary in self.guests and self.is_on(self.secondary):
             primary = self._side(self.primary)
             if primary is not None and not drbd_node.is_together(primary):
-                self._try(lambda: self._repair_step(drbd_repairs.Action.OUTDATE, self.secondary))
+                self._try(lambda: self._repair_step(drbd_pairs.Action.OUTDATE, self.secondary))
 
     def stray(self, name: str) -> None:
         """The node starts the guest by itself, as behind a cut link after a boot, and a person ends it again."""
@@ -227,7 +227,7 @@ class Administration:
             )
             found = disk_repairs.as_result(judged, nodes, tried=tried)
             for step in found["steps"]:
-                action = drbd_repairs.Action[step["action"].upper()]
+                action = drbd_pairs.Action[step["action"].upper()]
                 self._try(lambda action=action, node=step["node"]: self._repair_step(action, node))  # type: ignore[misc]
             tried += found["steps"]
             self.rest()
@@ -387,7 +387,7 @@ class Administration:
         sides = [drbd_repairing.parted(node, side) or side for side in node.resources().sides]
         return {"sides": [drbd_sides.encode(side) for side in sides]}
 
-    def _repair_step(self, action: drbd_repairs.Action, name: str) -> None:
+    def _repair_step(self, action: drbd_pairs.Action, name: str) -> None:
         machine = self.at(name)
         for step in drbd_repairing.Repairs(machine, machine.node).steps(action, NAME):
             step.act()
