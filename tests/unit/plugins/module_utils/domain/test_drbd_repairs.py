@@ -201,7 +201,7 @@ def test_after_split_brain_nothing_is_discarded_unless_a_person_names_the_node(p
     pair = primary(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1])
     verdict = _decided(*pair)
     assert verdict.kind is Kind.REFUSED
-    assert "roundsman instance repair-disks --discard NODE" in verdict.unblock
+    assert "roundsman instance repair-disks NAME --discard NODE" in verdict.unblock
     chosen = decide(Pair(*pair, discard=Where.SECONDARY))
     assert _steps(chosen) == [(Action.DISCARD, "secondary"), (Action.CONNECT, "primary")]
 
