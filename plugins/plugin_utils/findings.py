@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain import dead_nodes, power_record
+from ..module_utils.domain import dead_node_settings, power_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -120,7 +120,7 @@ def of_parted(degraded: Iterable[Mapping[str, str]]) -> list[Finding]:
 def of_settings(cluster: clusters.Cluster) -> list[Finding]:
     """Each setting about dead nodes that does nothing, or cannot do what it is set for; of the master."""
     master = cluster.node_name(cluster.cluster.master_node)
-    return [Finding(SETTINGS, master, text) for text in dead_nodes.setting_problems(cluster)]
+    return [Finding(SETTINGS, master, text) for text in dead_node_settings.problems(cluster)]
 
 
 def of_document(cluster: clusters.Cluster, lines: Iterable[str]) -> list[Finding]:

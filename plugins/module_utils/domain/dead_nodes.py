@@ -18,7 +18,6 @@ from . import (
     incidents,
     json_values,
     known_off,
-    possible_loss,
     power,
     replica_texts,
     witnesses,
@@ -27,15 +26,6 @@ from . import cluster as clusters
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
-NAMED = 10
-"""So many nodes are named in one sentence."""
-LARGE_LOSS = 600
-"""Seconds of writes above which a limit of what failovers may lose is worth a word."""
-
-LOOK = 5.0
-"""Seconds between two looks of a node's agent at its DRBD connections."""
-TO_FIRST_READING = 10.0
-"""Seconds from the first question that a node without power misses to the answer of its BMC."""
 
 
 @dataclass(frozen=True)
@@ -407,57 +397,3 @@ def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]
     return [
         uuid for uuid, node in cluster.nodes.items() if node.off_confirmed and heard.get(uuid, 0.0) > node.off_confirmed
     ]
-
-
-def without_agents(cluster: clusters.Cluster) -> str:
-    """Why what is set about silent nodes does nothing, with the remedy, where no node's agent is asked; or ''."""
-    settings = cluster.maintenance.settings
-    chosen = {"dead_after": settings.dead_after, "dead_node_policy": settings.dead_node_policy}
-    told = [f"{name}={value}" for name, value in chosen.items() if value not in {0, "none"}]
-    if settings.agent_port or not told:
-        return ""
-    names = sorted((node.name for node in cluster.nodes.values() if node.vm_capable), key=clusters.natural)
-    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return (
-        f"{' and '.join(told)} do{'es' if len(told) == 1 else ''} nothing for {shown}: agent_port is 0, so no agent is "
-        "asked. Install the node agent with the role roundsman.cluster.node_agent, then run `roundsman cluster modify "
-        "agent_port=1815`"
-    )
-
-
-def setting_problems(cluster: clusters.Cluster) -> List[str]:
-    """What cannot work of the settings about dead nodes, in sentences."""
-    settings = cluster.maintenance.settings
-    unasked = without_agents(cluster)
-    if unasked or settings.dead_node_policy == "none":
-        return [unasked] if unasked else []
-    if not settings.dead_after:
-        unset = (
-            f"dead_node_policy={settings.dead_node_policy} does nothing: dead_after is 0, so no silent node counts as "
-        )
-        return [f"{unset}dead. Set it with `roundsman cluster modify dead_after=5`"]
-    needed = settings.diagnose_interval + TO_FIRST_READING + LOOK + possible_loss.NOTICED
-    found = []
-    for name, limit in _limits(cluster).items():
-        if limit > LARGE_LOSS:
-            found.append(f"{name} is {limit} s: a failover that nobody ordered may lose the writes of that long")
-        elif limit < needed:
-            found.append(
-                f"{name} is {limit} s, and a dead node's failover may lose {needed:.0f} s (diagnose_interval, "
-                "and the seconds to notice a cut link, to look and to ask), so that not every one goes on unattended: "
-                "raise it, or lower diagnose_interval"
-            )
-    return found
-
-
-def _limits(cluster: clusters.Cluster) -> Mapping[str, int]:
-    """The limits of what a failover may lose, by their names: the groups' own, and the cluster's for all others."""
-    own = {
-        f"failover_max_loss of the node group {group.name}": group.failover_max_loss
-        for group in cluster.nodegroups.values()
-        if group.failover_max_loss is not None
-    }
-    if len(own) == len(cluster.nodegroups):
-        return own
-    limit = cluster.cluster.failover_max_loss
-    return {"failover_max_loss": possible_loss.MAX_LOSS if limit is None else limit, **own}

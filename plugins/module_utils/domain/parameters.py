@@ -12,7 +12,7 @@ from typing import Any, Mapping
 from . import (
     addresses,
     changes,
-    dead_nodes,
+    dead_node_settings,
     errors,
     host_variables,
     instance_policy,
@@ -54,8 +54,8 @@ def _refuse_without_agents(cluster: clusters.Cluster, settings: clusters.Setting
         Refused: the text names the nodes and the remedy. What stood before may be changed otherwise.
     """
     maintenance = dataclasses.replace(cluster.maintenance, settings=settings)
-    unasked = dead_nodes.without_agents(dataclasses.replace(cluster, maintenance=maintenance))
-    if unasked and not dead_nodes.without_agents(cluster):
+    unasked = dead_node_settings.without_agents(dataclasses.replace(cluster, maintenance=maintenance))
+    if unasked and not dead_node_settings.without_agents(cluster):
         raise errors.Refused(unasked)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, host_variables, unfinished_moves
+from ...module_utils.domain import dead_node_settings, host_variables, unfinished_moves
 from .. import replica_evidence, whereabouts
 from . import contract, node_power, time_limits
 
@@ -71,7 +71,7 @@ class ClusterVerify:
             or _offline(cluster)
             or left
             or _degraded(cluster)
-            or dead_nodes.setting_problems(cluster)
+            or dead_node_settings.problems(cluster)
         )
         return "" if has_work else "no node has OOB, and there are no instances: there is nothing to verify"
 

@@ -440,45 +440,6 @@ def test_a_node_that_takes_no_instances_has_no_second_copies() -> None:
     assert dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"]).startswith("check on site whether node2 is on")
 
 
-def asking(**settings: object) -> clusters.Cluster:
-    """Nodes that agents are asked of, with these settings beside those of a minute's polls."""
-    cluster = cluster_of()
-    known: dict[str, object] = {"agent_port": 1815, "dead_after": 5, "dead_node_policy": "failover", **settings}
-    stands = dataclasses.replace(cluster.maintenance.settings, **known)  # type: ignore[arg-type]
-    return dataclasses.replace(cluster, maintenance=clusters.Maintenance(settings=stands))
-
-
-@pytest.mark.parametrize(("changed", "is_told"), [({}, True), ({"dead_node_policy": "none", "dead_after": 0}, False)])
-def test_settings_about_silent_nodes_do_nothing_without_agents_and_the_nodes_and_the_remedy_are_named(
-    changed: dict[str, object], *, is_told: bool
-) -> None:
-    text = dead_nodes.without_agents(asking(agent_port=0, **changed))
-    assert bool(text) is is_told
-    if is_told:
-        assert text.startswith("dead_after=5 and dead_node_policy=failover do nothing for node1, node2, node3")
-        assert "roundsman.cluster.node_agent" in text
-        assert "`roundsman cluster modify agent_port=1815`" in text
-    assert dead_nodes.without_agents(asking(**changed)) == ""
-
-
-def test_limits_that_the_detection_of_a_dead_node_cannot_meet_and_large_ones_are_told() -> None:
-    assert dead_nodes.setting_problems(asking()) == [], "the defaults do"
-    slow = dataclasses.replace(asking().cluster, failover_max_loss=94)
-    (text,) = dead_nodes.setting_problems(dataclasses.replace(asking(), cluster=slow))
-    assert text.startswith("failover_max_loss is 94 s, and a dead node's failover may lose 95 s (diagnose_interval")
-    assert "not every one goes on unattended" in text
-    group = dataclasses.replace(asking().nodegroups["g"], failover_max_loss=601)
-    large = dataclasses.replace(asking(), nodegroups={"g": group})
-    (text,) = dead_nodes.setting_problems(large)
-    assert text.startswith(
-        "failover_max_loss of the node group default is 601 s: a failover that nobody ordered may lose"
-    )
-    assert dead_nodes.setting_problems(asking(dead_node_policy="none")) == []
-    (text,) = dead_nodes.setting_problems(asking(dead_after=0))
-    assert "dead_node_policy=failover does nothing: dead_after is 0" in text
-    assert len(dead_nodes.setting_problems(asking(agent_port=0))) == 1
-
-
 def test_a_node_that_may_be_booting_is_not_fenced_and_one_that_is_off_is_failed_over_all_the_same() -> None:
     cluster = cluster_of(policy="fence")
     assert judged(cluster, reads=ON).step is Step.FENCE
