@@ -18,7 +18,7 @@ from .jobs.process import Processes, inherited
 from .jobs.queue import Ports, Queue
 from .jobs.store import Store
 from .locks.desk import Desk
-from .maintenance import ssh_greetings
+from .maintenance import parts, ssh_greetings
 from .maintenance.agents import Agents
 from .maintenance.dead_nodes import DeadNodes
 from .maintenance.early_answers import EarlyAnswers
@@ -30,6 +30,7 @@ from .maintenance.replicas import Replicas
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
 from .maintenance.suspects import Suspects
+from .maintenance.unfinished_moves import UnfinishedMoves
 from .news import News
 from .warm.keeping import Keeper, shim_folder
 
@@ -60,6 +61,7 @@ class Service:
     dead: DeadNodes
     replicas: Replicas
     left_behind: LeftBehind
+    unfinished_moves: UnfinishedMoves
     news: News
     failures: Failures
     read_only: ReadOnly
@@ -81,14 +83,14 @@ def assemble(
     def changed() -> None:
         news.tell()
         queue.look()
-        left_behind.wake()
+        _wake(left_behind, unfinished_moves)
 
     def heard() -> None:
         news.tell()
         suspects.wake()
         replicas.wake()
         dead.wake()
-        left_behind.wake()
+        _wake(left_behind, unfinished_moves)
 
     def missed() -> None:
         suspects.wake()
@@ -98,13 +100,13 @@ def assemble(
 
     def polled() -> None:
         dead.wake()
-        left_behind.wake()
+        _wake(left_behind, unfinished_moves)
 
     def ended() -> None:
         rounds.wake()
         dead.wake()
         replicas.wake()
-        left_behind.wake()
+        _wake(left_behind, unfinished_moves)
 
     configuration = Configuration(where, clock=clock, on_change=changed, failures=failures)
     _warn_of_ignored(configuration.current)
@@ -156,6 +158,7 @@ def assemble(
         failures=failures,
     )
     left_behind = LeftBehind(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
+    unfinished_moves = UnfinishedMoves(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
     rounds = Rounds(
         configuration,
         queue,
@@ -187,11 +190,17 @@ def assemble(
         dead=dead,
         replicas=replicas,
         left_behind=left_behind,
+        unfinished_moves=unfinished_moves,
         news=news,
         failures=failures,
         read_only=read_only,
         warm=warm,
     )
+
+
+def _wake(*woken: parts.Part) -> None:
+    for part in woken:
+        part.wake()
 
 
 def _warn_of_ignored(cluster: clusters.Cluster) -> None:

@@ -30,6 +30,7 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         "master": cluster.node_name(cluster.cluster.master_node),
         "paused": service.read_only.reason or views.paused(cluster),
         "failing": service.failures.listed(),
+        "moving": replica_views.all_moving(cluster, service.intake, service.queue),
         "down": replica_views.all_down(seen, service.intake, service.queue),
         "nodes": views.nodes(seen, service.intake),
         "instances": views.instances(snapshots),

@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import changes, dead_nodes, drbd, known_off, possible_loss, replica_texts, replicas
+from ...plugins.module_utils.domain import (
+    changes,
+    dead_nodes,
+    drbd,
+    known_off,
+    possible_loss,
+    replica_texts,
+    replicas,
+    unfinished_moves,
+)
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence, split_brains
 from ..jobs import values
@@ -13,6 +22,7 @@ from . import at_work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
@@ -58,6 +68,29 @@ def parted(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, 
     last = instance.parted.last_in_sync or None
     text, step = replica_evidence.parted_text(cluster, instance), replica_evidence.parted_step(cluster, instance)
     return {**told, "last_in_sync": last, "node": cluster.node_name(instance.parted.node), "text": text, "step": step}
+
+
+def moving(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, str] | None:
+    """Where a migration that has not ended may have taken an instance, and what a person does; None where none has."""
+    if not instance.moving:
+        return None
+    text, step = unfinished_moves.sentence(cluster, instance), unfinished_moves.step(cluster, instance)
+    return {"node": cluster.node_name(instance.moving), "text": text, "step": step}
+
+
+def all_moving(
+    cluster: clusters.Cluster, intake: Intake, queue: Queue, *, places: AbstractSet[str] | None = None
+) -> list[dict[str, str]]:
+    """The same of all instances by name, or of those that may run on these nodes (UUIDs); not while jobs are at it."""
+    moved = [instance for instance in cluster.instances.values() if instance.moving]
+    found = [instance for instance in moved if places is None or not places.isdisjoint(instance.places)]
+    seen, busy = _heard(cluster, intake) if found else cluster, _busy(queue) if found else set()
+    told = {instance.name: moving(seen, instance) or {} for instance in found if instance.uuid not in busy}
+    return [{"instance": name, **told[name]} for name in sorted(told, key=clusters.natural)]
+
+
+def _heard(cluster: clusters.Cluster, intake: Intake) -> clusters.Cluster:
+    return clusters.observed(cluster, silent=[uuid for uuid in cluster.nodes if intake.is_silent(uuid)])
 
 
 def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, str]]:
@@ -115,6 +148,7 @@ def _down(
         instance.name
         for instance in primaries
         if instance.is_up
+        and not instance.moving
         and not instance.is_unfinished
         and instance.uuid not in busy
         and instance.mtime < track.at.wall
@@ -195,6 +229,7 @@ def explain(
     """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
 
     `at_work` are the jobs that change it now.
+    `moving` is null while jobs change it, and where no migration may have taken it elsewhere.
     `is_down` says that it should run, and that its primary's newest report does not show its disks as primary.
     `split` says what each of its nodes wrote since both were promoted apart; null while that is not so.
     `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
@@ -202,10 +237,12 @@ def explain(
     where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
     """
     instance = cluster.instance(name)
+    jobs = at_work.on_instances([instance], queue)
     return {
         "failing": list(failing),
         "instance": placed(cluster, instance),
-        "at_work": at_work.on_instances([instance], queue),
+        "at_work": jobs,
+        "moving": None if jobs else moving(_heard(cluster, intake), instance),
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
         "being_made": replica_evidence.made_text(cluster, instance) or None,
@@ -296,11 +333,17 @@ def stated_off(
 ) -> dict[str, Any]:
     """What follows of a person's statement that a node is off, by the newest reports: for each instance on DRBD there.
 
+    One that a migration may have taken there, or from there, has no number: its play asks where it is.
     `since` is unix seconds; `loss` is null where there is no number, `seconds` too; `unblock` is what a person does.
     """
     after = changes.apply_all(cluster, list(stated), now=intake.now.wall)
     told = after.nodes[node.uuid]
     found = replica_evidence.of_nodes(after, _Stated(intake), [node.uuid])
+    for instance in after.may_run(node.uuid):
+        if (moved := moving(after, instance)) is not None:
+            found[instance.uuid] = possible_loss.Answer(
+                possible_loss.Verdict.ASK, reason=moved["text"], unblock=moved["step"]
+            )
     return {
         "node": node.name,
         "since": known_off.seen_off(told),
@@ -345,7 +388,13 @@ def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) ->
 
 def _failover(cluster: clusters.Cluster, instance: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
     source = cluster.nodes[instance.primary_node]
-    if _is_asked(cluster, source, intake) or not replica_evidence.resources(instance) or not instance.secondary_nodes:
+    # One that may run on its secondary already is not judged: the play asks that.
+    if (
+        instance.moving
+        or _is_asked(cluster, source, intake)
+        or not replica_evidence.resources(instance)
+        or not instance.secondary_nodes
+    ):
         return None
     found = replica_evidence.estimate(cluster, instance, intake, source=source.uuid, target=instance.secondary_nodes[0])
     loss = None if found.seconds is None else possible_loss.text(found.seconds)

@@ -170,11 +170,12 @@ def _by_name(objects: Mapping[str, Named]) -> list[Named]:
 def instances(snapshots: Snapshots) -> orjson.Fragment:
     """All instances by name; after a commit only those are made again that it changed."""
     cluster = snapshots.newest().cluster
-    everything = (cluster.instances, cluster.nodes, cluster.maintenance.left_behind)
+    inherited = (cluster.cluster, cluster.nodegroups)
+    everything = (cluster.instances, cluster.nodes, cluster.maintenance.left_behind, *inherited)
 
     def parts(instance: clusters.Instance) -> tuple[object, ...]:
-        # How a pair parted names nodes, and what is being made of it.
-        rest = everything if instance.parted is not None else ()
+        # How a pair parted names nodes, and what is being made of it; a migration, whether they may be contacted.
+        rest = everything if instance.parted is not None or instance.moving else ()
         return (instance, *(cluster.nodes.get(uuid) for uuid in instance.nodes), *rest)
 
     def make() -> orjson.Fragment:
@@ -193,6 +194,7 @@ def _instance(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[st
         "disk": instance.disk_size,
         "vcpus": instance.vcpus,
         "parted": replica_views.parted(cluster, instance),
+        "moving": replica_views.moving(cluster, instance),
         "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in instance.disks],
         "nics": [dataclasses.asdict(nic) for nic in instance.nics],
         "tags": list(instance.tags),
@@ -357,6 +359,7 @@ def explain(
         "node": node(cluster, subject, intake),
         "at_work": [*at_work.on_node(subject, queue), *at_work.on_instances(held, queue)],
         "degraded": replica_views.degraded(cluster, subject),
+        "moving": replica_views.all_moving(cluster, intake, queue, places={subject.uuid}),
         "down": replica_views.down(cluster, subject, intake, queue),
         "kept": _kept(cluster, subject, queue),
         "clock": replica_views.clock(subject, intake),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...plugins.module_utils.domain import capitals
 from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
+    _moving(state["moving"])
     _down(state["down"])
     _nodes(state["nodes"])
     output.title("Incidents")
@@ -114,6 +116,15 @@ def resume(ctx: typer.Context) -> None:
         daemon.put("2", "pause", body={"reason": ""})
         still = daemon.get("1", "page")["paused"]
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
+
+
+def _moving(found: list[dict[str, Any]]) -> None:
+    for entry in found[:DOWN_SHOWN]:
+        text = f"{capitals.capitalized(entry['text'])}: {entry['step']}"
+        output.line(text, style="bold red")
+    if len(found) > DOWN_SHOWN:
+        more = wording.enumerated([entry["instance"] for entry in found[DOWN_SHOWN:]])
+        output.line(f"Migrations of {more} have not ended, too: see `roundsman explain INSTANCE`", style="bold red")
 
 
 def _down(found: list[dict[str, Any]]) -> None:

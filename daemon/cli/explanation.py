@@ -16,11 +16,12 @@ PAUSED = "maintenance is paused"
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
     degraded, busy = [entry["text"] for entry in told["degraded"]], _busy(told)
+    moving = [capitals.capitalized(entry["text"]) for entry in told["moving"]]
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
         *_at_work(told["at_work"], now=now),
-        *(f"{text}." for text in (*told["second_copies"], *degraded, *told["kept"], *told["clock"])),
+        *(f"{text}." for text in (*told["second_copies"], *moving, *degraded, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
         *_silent(told["silent"]),
         *(_failover(failover) for failover in told["failovers"] if failover["instance"] not in busy),
@@ -33,7 +34,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
 
 def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word what the daemon knows of an instance's replicas; `now` in unix seconds."""
-    instance, parted, failover = told["instance"], told["parted"], told["failover"]
+    instance, parted, failover, moving = told["instance"], told["parted"], told["failover"], told["moving"]
     secondaries = wording.enumerated(instance["secondaries"])
     kept = f"; its secondary is {secondaries}" if secondaries else "; it has no secondary"
     lines = [*failing(told["failing"], now=now), f"{instance['name']} has its primary on {instance['primary']}{kept}."]
@@ -41,7 +42,8 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     lines += [_replica(entry, now=now) for entry in told["replicas"]]
     if secondaries and not told["replicas"]:
         lines.append("No node has reported its replicas.")
-    begun = [capitals.capitalized(text) if text else "" for text in (told["split"], told["being_made"])]
+    found = (moving and moving["text"], told["split"], told["being_made"])
+    begun = [capitals.capitalized(text) if text else "" for text in found]
     lines += [f"{text}." for text in (parted and parted["text"], *begun, told["not_outdated"]) if text]
     if told["broken_off"] is not None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
@@ -54,7 +56,8 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines.append(f"{instance['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
     elif failover is not None:
         lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
-    steps = [_start(instance["name"])] if told["is_down"] else []
+    steps = [capitals.capitalized(moving["step"])] if moving is not None else []
+    steps += [_start(instance["name"])] if told["is_down"] else []
     steps += [capitals.capitalized(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
 
@@ -265,7 +268,8 @@ def _next(told: dict[str, Any]) -> list[str]:
     )
     silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
     degraded = [entry for entry in told["degraded"] if entry["instance"] not in busy]
-    instances = [*map(_start, told["down"]), *(capitals.capitalized(entry["step"]) for entry in degraded)]
+    told_steps = [capitals.capitalized(entry["step"]) for entry in (*told["moving"], *degraded)]
+    instances = [*map(_start, told["down"]), *told_steps]
     own = [] if told["node"]["name"] in busy else [*silent, *_for_incidents(told), *_for_node(told)]
     steps = list(dict.fromkeys([*epo, *own, *instances]))
     if not steps and told["failing"]:

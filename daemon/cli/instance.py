@@ -57,6 +57,7 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("Secondaries", " ".join(instance["secondaries"])),
             ("On record", _state(instance)),
             *([("Replica", instance["parted"]["text"])] if instance["parted"] else []),
+            *([("Migration", _moving(instance["moving"]))] if instance["moving"] else []),
             ("Hypervisor", instance["hypervisor"]),
             ("Disks", f"{instance['disk_template']}, {wording.mebibytes(instance['disk'])}"),
             *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(instance["disks"])),
@@ -66,6 +67,10 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("Tags", " ".join(instance["tags"])),
         ]
     )
+
+
+def _moving(told: dict[str, str]) -> str:
+    return f"{told['text']}: unless a job is at work on it (`roundsman jobs list`), {told['step']}"
 
 
 def _state(instance: dict[str, Any]) -> str:

@@ -19,12 +19,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ...plugins.module_utils.domain import changes, errors, known_off
+from ...plugins.module_utils.domain import changes, errors
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain.locks import Mode
 from ...plugins.plugin_utils import connection_tries, run_records
-from ...plugins.plugin_utils.opcodes import contract, node_power, time_limits
-from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
+from ...plugins.plugin_utils.opcodes import contract, instance_looks, node_power, time_limits
 from . import process, recovery, task_log
 
 if TYPE_CHECKING:
@@ -129,54 +128,6 @@ class Look(contract.PlayKind, Protocol):
 
 
 @dataclass(frozen=True)
-class FindInstance:
-    """See on which of its nodes an instance runs, record it as its primary, and let only it write the disks."""
-
-    kind: ClassVar[str] = "find_instance"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = "instance"
-    instance: str
-    nodes: tuple[str, ...]
-
-    def time_limit(self, cluster: clusters.Cluster) -> int:
-        # A migration whose play was killed goes on in libvirt, and is waited for.
-        known, count = cluster.instance(self.instance), len(self.nodes)
-        return time_limits.limit(time_limits.find(known, nodes=count), time_limits.disks(known, steps=2 * count))
-
-    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {f"instance/{self.instance}": contract.EXCLUSIVE}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
-    def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [uuid for uuid in self.nodes if clusters.reachable(cluster, cluster.nodes[uuid])]
-
-    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        instance = cluster.instance(self.instance)
-        return {
-            "instance": instance_variables(cluster, instance),
-            "nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
-            "members": [
-                contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
-            ],
-            "known": list(instance.nodes),
-            "known_off": [uuid for uuid in self.nodes if known_off.is_known_off(cluster.nodes[uuid])],
-            "unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
-        }
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return (self.instance,)
-
-    def told(self, cluster: clusters.Cluster) -> str:
-        instance = cluster.instance(self.instance)
-        return f"{instance.name} runs on {cluster.node_name(instance.primary_node)}"
-
-
-@dataclass(frozen=True)
 class FindPower:
     """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
@@ -215,15 +166,8 @@ def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | Non
     """What to look at after an opcode was lost; None when there is nothing, or it is not in the cluster any more."""
     subjects = lost.about()
     if len(subjects) == 1 and subjects[0] in cluster.instances:
-        return instance_look(cluster, subjects[0], beside=lost.hosts(cluster))
+        return instance_looks.find(cluster, subjects[0], beside=lost.hosts(cluster))
     return power_look(cluster, subjects)
-
-
-def instance_look(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) -> Look:
-    """Look for an instance on its nodes, and on those beside them that are in the cluster."""
-    instance = cluster.instance(uuid)
-    nodes = dict.fromkeys([*instance.nodes, *instance.places, *beside])
-    return FindInstance(uuid, tuple(node for node in nodes if node in cluster.nodes))
 
 
 def power_look(cluster: clusters.Cluster, nodes: Sequence[str]) -> Look | None:
@@ -314,9 +258,9 @@ def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[Look]:
     instances = [
         instance for instance in _named(held, "instance", only=Mode.EXCLUSIVE) if instance in cluster.instances
     ]
-    looks = [instance_look(cluster, instance, beside=_named(held, "node")) for instance in instances]
+    looks = [instance_looks.find(cluster, instance, beside=_named(held, "node")) for instance in instances]
     power = power_look(cluster, _named(held, "node", only=Mode.EXCLUSIVE))
-    return looks if power is None else [*looks, power]
+    return [*looks, power] if power is not None else [*looks]
 
 
 def _named(held: Mapping[str, Mode], level: str, *, only: Mode | None = None) -> list[str]:

@@ -46,26 +46,28 @@ class Answer:
 
 
 def text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    """That a migration has not ended, so that an instance may run on one of two nodes, with what ends that; or ''."""
-    if not instance.moving:
-        return ""
+    """That a migration has not ended, with what ends that; '' where none is under way."""
+    return f"{sentence(cluster, instance)}: {step(cluster, instance)}" if instance.moving else ""
+
+
+def sentence(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """That a migration has not ended, so that an instance may run on one of two nodes."""
     primary, other = (cluster.node_name(uuid) for uuid in instance.places)
-    return (
-        f"a migration of {instance.name} from {primary} to {other} has not ended, so it may run on {other}: "
-        f"{_step(cluster, instance, other)}"
-    )
+    return f"a migration of {instance.name} from {primary} to {other} has not ended, so it may run on {other}"
 
 
-def _step(cluster: clusters.Cluster, instance: clusters.Instance, other: str) -> str:
-    start = f"run `roundsman instance start {instance.name}`"
-    primary = cluster.nodes.get(instance.primary_node)
+def step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """What a person does about an instance of which a migration has not ended."""
+    start = f"run `roundsman instance start {instance.name}`, which looks for it on both"
+    primary, other = cluster.nodes.get(instance.primary_node), cluster.nodes.get(instance.moving)
     if primary is None or clusters.answers(cluster, primary):
-        return f"{start}, which looks for it on both"
-    target = cluster.nodes.get(instance.moving)
-    if target is not None and clusters.answers(cluster, target):
-        found = f"run `roundsman instance failover {instance.name}`, which records it on {other} if it runs there"
-        return f"{found}, and starts it there if not"
-    return f"bring {primary.name} back, then {start}, which looks for it on both"
+        return start
+    if other is None or not clusters.answers(cluster, other):
+        return f"bring {primary.name} back, then {start}"
+    return (
+        f"run `roundsman instance failover {instance.name}`, which records it on {other.name} if it runs there, and "
+        "starts it there if not"
+    )
 
 
 def judge(instance: str, primary: Node, other: Node, *, end: str) -> Answer:

@@ -37,6 +37,7 @@ PATTERNS = {
     "instance_create": "make {instance}",
     "instance_remove": "remove {instance}",
     "startup": "start {instance}",
+    "find_instance": "look where {instance} runs",
     "shutdown": "stop {instance}",
     "activate_disks": "activate the disks of {instance}",
     "deactivate_disks": "deactivate the disks of {instance}",

@@ -90,6 +90,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     value: dict[str, Any] = {
         "failing": [],
         "at_work": [],
+        "moving": None,
         "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
         "parted": PARTED,
         "being_made": None,
@@ -282,3 +283,31 @@ def test_what_fails_in_the_daemon_is_said_first_and_never_that_there_is_nothing_
     said = text(value)
     assert said.startswith("roundsmand: report intake fails (3 times, first 2 min ago): no room.\n  Remedy: free it.")
     assert "nothing for you to do" not in said
+
+
+UNFINISHED = {
+    "instance": "instance2",
+    "node": "node2",
+    "text": "a migration of instance2 from node1 to node2 has not ended, so it may run on node2",
+    "step": "run `roundsman instance start instance2`, which looks for it on both",
+}
+
+
+def test_a_migration_that_has_not_ended_is_told_of_its_nodes_and_its_instance_with_what_ends_it() -> None:
+    value: dict[str, Any] = {
+        "failing": [],
+        "at_work": [],
+        "moving": UNFINISHED,
+        "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
+        **dict.fromkeys(("parted", "being_made", "split", "not_outdated", "failover", "broken_off")),
+        "is_down": False,
+        "replicas": [],
+    }
+    for said in (
+        text(told("node1") | {"moving": [UNFINISHED]}),
+        "\n".join(explanation.instance_sentences(value, now=2.0)),
+    ):
+        assert "A migration of instance2 from node1 to node2 has not ended, so it may run on node2." in said
+        assert said.endswith(
+            "What you do next:\n  Run `roundsman instance start instance2`, which looks for it on both"
+        )

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import settling, task_log, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_looks
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons
@@ -214,7 +215,7 @@ def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daem
         raise errors.Refused("that node is not asked")
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        daemon.monkeypatch.setattr(settling.FindInstance, "variables", refuse)
+        daemon.monkeypatch.setattr(instance_looks.FindInstance, "variables", refuse)
         await running.queue.submit([twins.job(1, daemons.move(running))])
         await twins.jobs_end(running)
         assert "it is lost, and not repeated; nobody could look (3 tries: that node is not asked)" in (
@@ -228,7 +229,7 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = settling.instance_look(cluster, one.uuid, beside=[])
+        look = instance_looks.find(cluster, one.uuid)
         assert look.hosts(cluster) == list(one.nodes)
         node = cluster.nodes[one.primary_node]
         for dark in (dataclasses.replace(node, offline=True), dataclasses.replace(node, powered=False)):
@@ -243,7 +244,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = settling.instance_look(cluster, one.uuid, beside=[])
+        look = instance_looks.find(cluster, one.uuid)
         off = dataclasses.replace(cluster.nodes[one.primary_node], powered=False, off_since=10.0)
         for node, known in ((off, [off.uuid]), (dataclasses.replace(off, alive_at=20.0), [])):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})

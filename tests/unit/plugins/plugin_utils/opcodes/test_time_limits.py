@@ -24,6 +24,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     disk_repair,
     instance_disks,
     instance_facts,
+    instance_looks,
     instance_making,
     instance_moves,
     instance_runs,
@@ -74,7 +75,7 @@ OPCODES: list[Any] = [
     node_power.Power(nodes=("n1", "n2", "n3", "n10"), command="on", delay=100),
     node_power.Health("n3"),
     cluster_verify.ClusterVerify(),
-    settling.FindInstance("i1", ("n1", "n2", "n3", "n10")),
+    instance_looks.FindInstance("i1", ("n1", "n2", "n3", "n10")),
     settling.FindPower(("n3",)),
 ]
 FREE = {
@@ -223,7 +224,7 @@ def test_a_node_that_hangs_ends_the_removal_of_a_replica_at_a_step_that_could_no
 
 def test_every_opcode_with_a_play_is_among_them() -> None:
     with_a_play = {kind for kind, made in registry._KINDS.items() if made.execution is contract.Execution.PLAY}
-    assert {made.kind for made in OPCODES} == with_a_play | {"find_instance", "find_power"}
+    assert {made.kind for made in OPCODES} == with_a_play | {"find_power"}
 
 
 def test_a_power_command_with_pauses_has_time_for_all_of_them() -> None:

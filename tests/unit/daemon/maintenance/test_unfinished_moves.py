@@ -1,0 +1,142 @@
+"""Instances of which a migration has not ended, in a service whose opcodes are a twin's: when they are looked for."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+    from typing import Any
+
+OK = '{"status":"Ok"}'
+
+
+class Moving:
+    """A service whose instance1 a migration from node2 to node3 may have moved; its nodes report."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, instances: int = 1) -> None:
+        self.lab = twins.lab(folder, instances=instances, pairs=[("node2", "node3")] * instances)
+        self.service, self.twin = twins.assemble(self.lab, monkeypatch)
+        self.now = 1000.0
+        monkeypatch.setattr(self.service.unfinished_moves, "_monotonic", lambda: self.now)
+
+    async def commit(self, *stated: changes.Change) -> None:
+        await self.service.configuration.commit(lambda _: list(stated))
+
+    async def move(self, name: str = "instance1") -> None:
+        cluster = self.service.configuration.current
+        await self.commit(changes.InstanceMoving(cluster.instance(name).uuid, cluster.node("node3").uuid))
+
+    async def hear(self, *names: str) -> None:
+        for name in names:
+            twins.report(self.lab, self.service, name, OK)
+        await self.service.intake.take_all()
+
+    async def step(self, *, later: float = 0.0) -> int:
+        """Look again so many seconds later; how many jobs there were by now."""
+        self.now += later
+        await self.service.unfinished_moves.step()
+        await twins.jobs_end(self.service)
+        await self.service.unfinished_moves.step()
+        return len(self.service.queue.jobs)
+
+
+@pytest.fixture(name="play")
+def fixture_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def play(scenario: Callable[[Moving], Coroutine[Any, Any, None]], **options: int) -> None:
+        async def whole() -> None:
+            one = Moving(tmp_path, monkeypatch, **options)
+            await scenario(one)
+            await one.service.queue.stop()
+
+        asyncio.run(whole())
+
+    return play
+
+
+def test_an_instance_is_looked_for_once_both_nodes_have_answered_since_its_migration_began(
+    play: Callable[..., None],
+) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.hear("node2", "node3")
+        await one.move()
+        assert await one.step() == 0, "what they said before is no news"
+        await one.hear("node2")
+        assert await one.step() == 0
+        await one.hear("node3")
+        assert await one.step() == 1
+        (job,) = one.service.queue.jobs.values()
+        cluster = one.service.configuration.current
+        nodes = [cluster.node(name).uuid for name in ("node2", "node3")]
+        assert [(step.kind, step.params) for step in job.opcodes] == [
+            ("find_instance", {"instance": cluster.instance("instance1").uuid, "nodes": nodes})
+        ]
+        assert [await one.step(later=later) for later in (299, 2, 300, 301)] == [1, 2, 2, 3], "not found: less often"
+        await one.commit(changes.InstanceNodes(cluster.instance("instance1").uuid, nodes[1], (nodes[0],)))
+        assert await one.step(later=9999) == 3, "it was found"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("held", ["paused", "offline", "silent"])
+def test_nobody_looks_while_maintenance_is_paused_or_a_node_does_not_answer(
+    play: Callable[..., None], held: str
+) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.move()
+        await one.hear("node2", "node3")
+        cluster = one.service.configuration.current
+        node, settings = cluster.node("node3"), cluster.maintenance.settings
+        if held == "paused":
+            await one.commit(changes.SettingsStand(dataclasses.replace(settings, paused="the switch is replaced")))
+        elif held == "offline":
+            await one.commit(membership.NodeStands(dataclasses.replace(node, offline=True)))
+        else:
+            one.service.intake._heard.unreachable["node3"] = {"time": 1.0, "text": "no route to host"}
+        assert await one.step() == 0
+
+    play(scenario)
+
+
+def test_an_instance_on_which_a_job_is_at_work_is_not_looked_for(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        one.twin.outcomes["migrate"] = "held"
+        cluster = one.service.configuration.current
+        instance = cluster.instance("instance1")
+        source, target = instance.nodes
+        migrate = values.Opcode("migrate", {"instance": instance.uuid, "source": source, "target": target})
+        await one.service.queue.submit([twins.job(0, migrate)])
+        (run,) = await twins.until_held(one.twin)
+        await one.move()
+        await one.hear("node2", "node3")
+        await one.service.unfinished_moves.step()
+        assert len(one.service.queue.jobs) == 1
+        one.twin.finish(run)
+
+    play(scenario)
+
+
+def test_few_are_looked_for_at_the_same_time(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        one.twin.outcomes["find_instance"] = "held"
+        for number in (1, 2, 3):
+            await one.move(f"instance{number}")
+        await one.hear("node2", "node3")
+        for _ in range(2):
+            await one.service.unfinished_moves.step()
+            assert len(one.service.queue.jobs) == 2
+        for run in await twins.until_held(one.twin, 2):
+            one.twin.finish(run)
+        one.twin.outcomes["find_instance"] = "success"
+        assert await one.step() == 3
+
+    play(scenario, instances=3)
