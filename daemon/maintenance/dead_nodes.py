@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record, witnesses
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import peer_reports
+from ...plugins.plugin_utils.opcodes import node_power
 from ..failures import Failures
 from ..jobs import settling, submission, values
 from . import parts
@@ -176,12 +177,10 @@ class DeadNodes(parts.Part):
 
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
-        silences, answering = self._silences()
-        off = {node: told for node, told in self._kept.items() if node in cluster.nodes and _is_off(cluster, node)}
+        (silences, answering), nodes = self._silences(), cluster.nodes
+        off = {node: told for node, told in self._kept.items() if node in nodes and known_off.is_off(nodes[node])}
         self._kept = {
-            node: told
-            for node, told in {**off, **silences}.items()
-            if node in cluster.nodes and not cluster.nodes[node].offline
+            node: told for node, told in {**off, **silences}.items() if node in nodes and not nodes[node].offline
         }
         return dict(self._kept), answering
 
@@ -232,13 +231,13 @@ class DeadNodes(parts.Part):
         )
 
     def _powered_on(self) -> dict[str, float]:
-        """When each node (UUID) was powered on by a job for the last time (unix seconds)."""
+        """When each node (UUID) that may be booting was powered on by a job for the last time (unix seconds)."""
+        since, jobs = self._clock() - BOOT, self._queue.jobs.values()
+        recent = [opcode for job in jobs for opcode in job.opcodes if opcode.ended > since and opcode.kind == "power"]
         found: dict[str, float] = {}
-        opcodes = (opcode for job in self._queue.jobs.values() for opcode in job.opcodes if opcode.kind == "power")
-        for opcode in opcodes:
+        for opcode in sorted(recent, key=lambda opcode: opcode.ended):
             if opcode.status is values.Status.SUCCESS and opcode.params["command"] in {"on", "cycle"}:
-                for node in opcode.params.get("nodes") or [opcode.params["node"]]:
-                    found[str(node)] = max(opcode.ended, found.get(str(node), 0.0))
+                found |= dict.fromkeys(node_power.nodes_of(opcode.params), opcode.ended)
         return found
 
     def _booting(self, node: str, silence: dead_nodes.Silence) -> str:
@@ -396,7 +395,3 @@ def _told(job: values.Job | None, outcome: power.Outcome | None) -> dead_nodes.R
         return dead_nodes.reading(outcome)
     is_commanded = job is not None and power.Command(job.opcodes[0].params["command"]).fences
     return dead_nodes.Reading(power.State.UNKNOWN, is_commanded=is_commanded)
-
-
-def _is_off(cluster: clusters.Cluster, node: str) -> bool:
-    return known_off.is_off(cluster.nodes[node])

@@ -31,6 +31,11 @@ MASTER = (
 HELPER = "roundsman-oob"
 
 
+def nodes_of(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes (UUIDs) that the parameters of a power opcode name, each once."""
+    return tuple(dict.fromkeys(params.get("nodes") or (params["node"],)))
+
+
 @dataclass(frozen=True)
 class _AtBmcs:
     """A node, or several of them (UUIDs), that are served together: one node's trouble stops no other's."""
@@ -44,7 +49,7 @@ class _AtBmcs:
 
     @property
     def all_nodes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.nodes or (self.node,)))
+        return nodes_of({"node": self.node, "nodes": self.nodes})
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
