@@ -28,6 +28,8 @@ FAULTS: dict[str, float] = {
     "agent-goes-back": 0.02,
     "bmc-lies": 0.3,
     "bmc-is-dark": 0.2,
+    "power-loss-after-record": 0.03,
+    "power-loss-after-failed-sync": 0.5,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
 STEPS: dict[str, int] = {

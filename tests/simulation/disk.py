@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FULL_SECONDS = 40.0
 """For how long a disk is full at the most."""
+FAILING_SECONDS = 60.0
+"""Within how many seconds a failed sync is followed by a loss of power, where it is."""
 
 
 class Disk:
@@ -56,6 +58,8 @@ class Disk:
         if world.happens("sync-fails"):
             world.tell("a sync fails")
             self._lost.add(found.st_ino)
+            if world.happens("power-loss-after-failed-sync"):
+                world.cut_power(FAILING_SECONDS, "after a failed sync")
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _sync_names(self, folder: int, inode: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Watch:
         ):
             self._world.violated(f"version {current.serial_no} of the configuration is another one after a restart")
         self._look_at_acknowledged(service)
+        self._look_at_records(service)
 
     def end(self) -> None:
         """The daemon is no more."""
@@ -130,6 +132,16 @@ class Watch:
                 self._world.violated(f"job {number} had ended in {before}, and is {now} after a restart")
             elif number in self._canceled and not (job.canceling or job.is_final):
                 self._world.violated(f"the cancelation of job {number} is forgotten")
+
+    def _look_at_records(self, service: Service) -> None:
+        """What a play was told to be recorded is there until its opcode has ended."""
+        for run, lines in self._world.lines.items():
+            job = service.queue._book.find(int(run.parent.name))
+            if job is None or job.is_final or (run.name.isdecimal() and _has_ended(job, int(run.name))):
+                continue
+            path = run / run_records.CHANGES
+            if not path.is_file() or not path.read_bytes().startswith(lines):
+                self._world.violated(f"what run {run.parent.name}/{run.name} recorded is lost")
 
     def _look_at_promised(self, service: Service) -> None:
         """The numbers that an opcode has promised are those of the jobs that it has submitted, and of no others."""
@@ -241,6 +253,10 @@ class Watch:
         for (uuid, tag), is_there in wanted.items():
             if (tag in cluster.instances[uuid].tags) is not is_there:
                 self._world.violated(f"the tag {tag} is {'lost' if is_there else 'back'}")
+
+
+def _has_ended(job: values.Job, index: int) -> bool:
+    return job.opcodes[index].status in values.FINAL
 
 
 def _promises(job: values.Job) -> dict[int, str]:

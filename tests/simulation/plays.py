@@ -40,6 +40,9 @@ def _record(world: World, run: Path, *stated: changes.Change) -> None:
         world.recorded.pop(name, None)
     run_records.append(run, *(recording.encode(change) for change in stated))
     world.recorded.update(said)
+    world.lines[run] = (run / run_records.CHANGES).read_bytes()
+    if world.happens("power-loss-after-record"):
+        world.cut_power(RECORD, "after a record")
     world.tell("recorded by", f"{run.parent.name}/{run.name}", *(type(change).__name__ for change in stated))
 
 

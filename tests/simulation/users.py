@@ -37,6 +37,7 @@ class Users:
         self._left = list(world.case.steps)
         self._tags: list[tuple[str, str]] = []
         self._filters: list[str] = []
+        self._unanswered: dict[int, Step] = {}
 
     @property
     def are_done(self) -> bool:
@@ -49,6 +50,8 @@ class Users:
             if service.queue.drained:
                 # Who was to take it back did not live to see the daemon before this one end.
                 group.create_task(self._step(service, Step(-1, 0.0, "undrain-queue")))
+            for step in list(self._unanswered.values()):
+                group.create_task(self._step(service, step))
             while self._left:
                 await asyncio.sleep(max(0.0, since + self._left[0].at - loop.time()))
                 group.create_task(self._step(service, self._left.pop(0)))
@@ -60,10 +63,14 @@ class Users:
             # As `daemon/api/read_only.py` answers before any request reaches the queue.
             self._world.tell("user", step.number, "is refused: read-only")
             return
+        if step.do in SUBMISSIONS:
+            # Its client tries again as soon as there is a daemon, where the one before was killed.
+            self._unanswered[step.number] = step
         try:
             await DEEDS[step.do](self, service, chances)
         except (errors.RoundsmanError, Defect) as error:
             self._world.tell("user", step.number, "is refused:", type(error).__name__)
+        self._unanswered.pop(step.number, None)
 
     async def put_in_order(self, service: Service) -> None:
         """Take back what would keep the daemon from its work for ever."""
@@ -291,6 +298,7 @@ async def _play_by_hand(users: Users, service: Service, chances: random.Random) 
     by_hand.Play(users._world, users._watch, instance)
 
 
+SUBMISSIONS = frozenset({"move", "move-many", "failover", "start-or-stop", "delay", "tag", "evacuate"})
 DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "move": Users._move,
     "move-many": Users._move_many,

@@ -82,6 +82,7 @@ class World:
         self.guests: dict[str, set[str]] = {}
         self.names: dict[str, str] = {}
         self.begun: set[Path] = set()
+        self.lines: dict[Path, bytes] = {}
         self.recorded: dict[tuple[str, str], str] = {}
         self.kills = 0
         self.boots = 1
@@ -169,6 +170,15 @@ class World:
         """The whole controller is without power: its processes are gone, and what its disk has not kept."""
         self._has_lost_power = True
         self.kill(f"with its machine, {why}")
+
+    def cut_power(self, within: float, why: str) -> None:
+        """Have the controller lose power within so many seconds, if a daemon runs then and faults still happen."""
+
+        def cut() -> None:
+            if not self.is_dead and not self.is_calm:
+                self.lose_power(why)
+
+        self.at(self.rng("power cuts").random() * within, cut)
 
     def bury(self) -> None:
         """Nothing of the killed daemon is left: its folder is back in its place, without what its end made anew."""
