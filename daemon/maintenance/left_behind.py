@@ -93,6 +93,8 @@ class LeftBehind(parts.Part):
         self._tried = {key: tried for key, tried in self._tried.items() if key in known or tried.ended == math.inf}
         # A node that went out of service may have been repaired.
         self._failed = {uuid: failed for uuid, failed in self._failed.items() if _is_in_service(cluster, uuid)}
+        if not known:
+            return
         at_work = [opcode for job in self._queue.jobs.values() if not job.is_final for opcode in job.opcodes]
         # The least recently tried is next, so that those of a node do not wait for the retries of one.
         for left in sorted(known.values(), key=self._last):

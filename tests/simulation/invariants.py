@@ -30,6 +30,7 @@ class Watch:
         self._ended: dict[int, tuple[values.Status, float]] = {}
         self._canceled: set[int] = set()
         self._seen: dict[int, values.Job] = {}
+        self._listed: list[values.Job] = []
         self._promised: dict[int, str] = {}
         self._looked = -1
         self._known: clusters.Cluster | None = None
@@ -151,6 +152,9 @@ class Watch:
                 self._world.violated(f"{source} promised job {number}, which is {'gone' if job is None else 'another'}")
 
     def _look_at_ends(self, service: Service) -> None:
+        if self._listed == (listed := [*service.queue.jobs.values()]):
+            return
+        self._listed = listed
         for number, job in service.queue.jobs.items():
             if job is self._seen.get(number):
                 continue
