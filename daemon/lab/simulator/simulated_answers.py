@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Dict
 
 from .simulated_replica import (
@@ -13,6 +14,7 @@ from .simulated_replica import (
     SECONDARY,
     STANDALONE,
     SYNCING,
+    UP_TO_DATE,
     Device,
     Side,
     resync_left,
@@ -165,3 +167,13 @@ def _volume(device: Device, replica: Replica) -> str:
             "            disk {\n            }\n"
         )
     return f"        volume 0 {{\n            device\t\t\tminor {device.minor};\n{disk}        }}\n"
+
+
+def claimed(side: Side) -> Side:
+    """What an agent says of a replica that claims to be in sync, whatever is so."""
+    if side.device is None:
+        return side
+    device = dataclasses.replace(
+        side.device, connection=CONNECTED, disk=UP_TO_DATE, peer_disk=UP_TO_DATE, peer_role=SECONDARY
+    )
+    return dataclasses.replace(side, device=device)

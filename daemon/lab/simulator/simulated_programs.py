@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, Optional, Tuple
 from ....plugins.module_utils.domain import errors
 from ....plugins.module_utils.storage import drbd_node, drbd_resource, program_output
 from . import node_journal, simulated_lvm, simulated_node, simulated_resource, simulated_store
-from .simulated_answers import proc_rows, show_text, show_text_9, status_json, status_text
+from .simulated_answers import claimed, proc_rows, show_text, show_text_9, status_json, status_text
 from .simulated_records import MIB, Replica
-from .simulated_replica import CONNECTED, SECONDARY, STANDALONE, UP_TO_DATE, Metadata, Rejected, Side
+from .simulated_replica import STANDALONE, Metadata, Rejected, Side
 from .simulated_resource import Configured, resource_name
 from .simulated_store import Store
 
@@ -179,7 +179,7 @@ class SimulatedPrograms:
         """The resources that are up, as DRBD prints them to whoever asks."""
         sides = self._true_sides(store)
         if os.environ.get(simulated_node.FROM_AGENT) and simulated_node.fault(self._root, simulated_node.LIES):
-            return {name: (_claimed(side), speed) for name, (side, speed) in sides.items()}
+            return {name: (claimed(side), speed) for name, (side, speed) in sides.items()}
         return sides
 
     def _true_sides(self, store: Store) -> Dict[str, Tuple[Side, int]]:
@@ -396,13 +396,3 @@ class SimulatedPrograms:
             made = path.with_name("drbd.new")
             made.write_text(new)
             made.replace(path)
-
-
-def _claimed(side: Side) -> Side:
-    """What an agent says of a replica that claims to be in sync, whatever is so."""
-    if side.device is None:
-        return side
-    device = dataclasses.replace(
-        side.device, connection=CONNECTED, disk=UP_TO_DATE, peer_disk=UP_TO_DATE, peer_role=SECONDARY
-    )
-    return dataclasses.replace(side, device=device)
