@@ -87,6 +87,15 @@ def test_a_bug_of_the_past_is_found(name: str) -> None:
     assert _is_found(mutants.find(name))
 
 
+@pytest.mark.parametrize("name", mutants.FREQUENT)
+def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(name: str) -> None:
+    seeds = [case.of_seed(seed, steps=12) for seed in range(1, 6)]
+    cases = [dataclasses.replace(seed, faults=mutants.FREQUENT[name]) for seed in seeds]
+    with mutants.put_back(mutants.find(name)):
+        assert any(trial.play(each).violations for each in cases)
+    assert not trial.play(cases[0]).violations
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", OTHERS, ids=lambda mutant: mutant.name)
 def test_every_other_bug_of_the_past_is_found(mutant: Mutant) -> None:
