@@ -199,10 +199,16 @@ def _steps(
     """The steps of a plan, and what of it is refused: that keeps no other instance from leaving."""
     steps: list[dict[str, Any]] = []
     refusals: list[Refusal] = []
+    refused: set[str] = set()
     for job in plan.jobs:
+        if refused.intersection(job.after):
+            # What comes after a job that is refused is not done either, and one reason is enough.
+            refused.add(job.key)
+            continue
         made, refusal, cluster = _steps_of(cluster, job, options, judged=judged)
         steps += made
         refusals += refusal
+        refused |= {job.key} if refusal else set()
     return Steps(tuple(steps), tuple(refusals))
 
 

@@ -11,7 +11,7 @@ from . import evacuation, rounds
 from .room import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from ...module_utils.domain import cluster as clusters
 
@@ -44,7 +44,7 @@ def of_nodes(
             which=_meant(uuid, scope, leaving),
             leaving=leaving,
         )
-        moves += [_without_replica(move) if scope is Scope.PRIMARY else move for move in plan.moves]
+        moves += _without_replicas(plan.moves) if scope is Scope.PRIMARY else plan.moves
         refusals += plan.refusals
         lost |= dict.fromkeys(plan.notes)
     moved = {move.instance for move in moves}
@@ -64,7 +64,10 @@ def _meant(node: str, scope: Scope, leaving: Collection[str]) -> Callable[[clust
     return is_meant
 
 
-def _without_replica(move: Move) -> Move:
-    """A move up to where the instance runs elsewhere."""
-    last = max(index for index, step in enumerate(move.steps) if step.startswith("f"))
-    return dataclasses.replace(move, steps=move.steps[: last + 1])
+def _without_replicas(moves: Iterable[Move]) -> list[Move]:
+    """Moves up to where their instances run elsewhere."""
+    found = []
+    for move in moves:
+        runs = [index for index, step in enumerate(move.steps, start=1) if step.startswith("f")]
+        found += [dataclasses.replace(move, steps=move.steps[: runs[-1]])] if runs else []
+    return found

@@ -32,6 +32,9 @@ def plan(
 ) -> Plan:
     """Every instance leaves by one move or is refused; no move counts on room that another one frees.
 
+    One that is failed over off a node that is not reachable gets its new secondary by a second move, after those of all
+    others: it runs again before anything is copied.
+
     An instance whose replica finds no room leaves by a move, and its replica is refused. The notes are the failures
     that the cluster no longer survives then.
 
@@ -46,6 +49,7 @@ def plan(
     ways_out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
     n_plus_1 = Survival(room)
     moves: list[Move] = []
+    later: list[Move] = []
     refusals: list[Refusal] = []
     meant = [instance for instance in room.held(node.uuid) if which is None or which(instance)]
     for instance in in_order(meant, node=node.uuid):
@@ -58,7 +62,8 @@ def plan(
         n_plus_1.watch(dict.fromkeys((*instance.nodes, way.primary, *way.secondaries)))
         room.move(instance, primary=way.primary, secondaries=way.secondaries)
         moves.append(Move(instance.name, way.steps, why=way.why))
-    return Plan(tuple(moves), tuple(refusals), n_plus_1.lost())
+        later += [Move(instance.name, way.later, why=way.later_why)] if way.later else []
+    return Plan((*moves, *later), tuple(refusals), n_plus_1.lost())
 
 
 def in_order(instances: Collection[clusters.Instance], *, node: str) -> list[clusters.Instance]:

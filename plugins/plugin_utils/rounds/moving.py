@@ -39,7 +39,8 @@ def jobs_of(
 
     A job comes after those that its move names, and behind so many others that no node has more than
     `moves_per_node` at once; with `waves` those of a round count too, and jobs of one `incident` come after each other
-    instead, so that the first failure ends its work. All come after the keys of `after`. `reason` has {} where the
+    instead, so that the first failure ends its work. A failover off a node that is not reachable waits for none but
+    its like, and other moves at its nodes wait for it. All come after the keys of `after`. `reason` has {} where the
     instance's name stands; why it goes there follows. Of an instance that is moved twice the second move comes after
     the first.
 
@@ -53,6 +54,7 @@ def jobs_of(
     count: dict[str, int] = {}
     jobs = []
     for move in moves:
+        urgent = made.is_urgent(move)
         opcodes, nodes = made.opcodes(move)
         count[move.instance] = count.get(move.instance, 0) + 1
         key = f"move:{move.instance}" + (f":{count[move.instance]}" if move.instance in newest else "")
@@ -60,7 +62,7 @@ def jobs_of(
         if late:
             raise errors.InvalidInput(f"{move.instance} comes after {late[0]}, which no move before it moves")
         named = [newest[name] for name in (*move.after, move.instance) if name in newest]
-        own, others = admitted.admit(key, nodes=nodes, incident=incident)
+        own, others = admitted.admit(key, nodes=nodes, incident=incident, urgent=urgent)
         before = tuple(dict.fromkeys((*after, *named, *(own if incident else ()))))
         behind = tuple(other for other in dict.fromkeys((*own, *others)) if other not in before)
         why = "; ".join(filter(None, [reason.replace("{}", move.instance), move.why]))
@@ -136,6 +138,12 @@ class _Maker:
     def standing(self, name: str) -> clusters.Instance:
         """An instance where it is now."""
         return _known(self._now, name, "instance")
+
+    def is_urgent(self, move: Move) -> bool:
+        """Whether a move only starts an instance that is down elsewhere: nothing is copied."""
+        primary = self._cluster.nodes.get(self.standing(move.instance).primary_node)
+        is_down = primary is None or not clusters.reachable(self._cluster, primary)
+        return is_down and all(step.partition(":")[0] == "f" for step in move.steps)
 
     def opcodes(self, move: Move) -> tuple[tuple[work.Opcode, ...], tuple[str, ...]]:
         """The opcodes of a move, and the nodes (UUIDs) that have a part in it."""

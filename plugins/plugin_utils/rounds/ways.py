@@ -28,6 +28,7 @@ class Way:
     """The steps of one instance, where it is afterwards, and whether N+1 holds there.
 
     `why` says why its new node was chosen; `left` is set where a replica has to stay on the node for now, and says why.
+    `later` are the steps that come after those of all other instances, and why they lead there.
     """
 
     steps: tuple[str, ...]
@@ -36,6 +37,8 @@ class Way:
     keeps: bool
     why: str = ""
     left: Refusal | None = None
+    later: tuple[str, ...] = ()
+    later_why: str = ""
 
 
 class Ways:
@@ -172,10 +175,12 @@ class Ways:
         if isinstance(choice, Refusal):
             left, loss = self._left(instance, choice, secondary=secondary), self._loss(instance)
             return Way((step,), secondary, (self._node.uuid, *others), keeps=keeps, why=loss, left=left)
-        keeps = keeps and choice.keeps
-        why = "; ".join(filter(None, [self._why(choice), self._loss(instance)]))
-        steps = (step, self._replica_to(choice.node))
-        return Way(steps, secondary, (*others, choice.node), keeps=keeps, why=why)
+        way = Way((step,), secondary, (*others, choice.node), keeps=keeps and choice.keeps)
+        replica, why = self._replica_to(choice.node), self._why(choice)
+        if self._reachable:
+            return dataclasses.replace(way, steps=(step, replica), why=why)
+        # No instance of a node that is down waits until the new secondary of another one is in sync.
+        return dataclasses.replace(way, why=self._loss(instance), later=(replica,), later_why=why)
 
     def _for_replica(self, instance: clusters.Instance, *, secondary: str) -> targets.Choice | Refusal:
         """The node for the replica of an instance that goes to its secondary, or why there is none."""

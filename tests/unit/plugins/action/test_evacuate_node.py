@@ -38,7 +38,7 @@ def test_replicas_are_judged_again_once_the_locks_are_held(pair: Pair, monkeypat
 
     monkeypatch.setattr(holding, "hold", hold)
     cluster, _, plan = evacuate_node._planned(play, options)
-    assert [job.opcodes[0].kind for job in plan.jobs] == ["failover"]
+    assert [job.opcodes[0].kind for job in plan.jobs] == ["failover", "replace_disks"]
     _, found, held = evacuate_node._held(play, options, cluster, plan)
     assert held == plan
     assert [answer.keeps_back for answer in found.values()] == [False]
@@ -75,8 +75,26 @@ def test_an_instance_with_adopted_disks_leaves_its_node_with_the_others(is_dead:
         cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("n2"), off_confirmed=5.0, off_since=5.0))
     found = planned(cluster)
     kinds = [(step["kind"], step["variables"]["instance"]["name"]) for step in found.steps]
-    assert kinds == [("failover", "inst1"), ("replace_disks", "inst1"), ("failover", "web1")]
+    both = [("failover", "inst1"), ("failover", "web1")]
+    assert kinds == [*both, ("replace_disks", "inst1")] if is_dead else [both[0], ("replace_disks", "inst1"), both[1]]
     assert found.refusals == ()
+
+
+def test_an_instance_whose_failover_from_a_dead_node_is_refused_is_refused_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_cluster: clusters.Cluster, instance: clusters.Instance, **_: object) -> None:
+        if instance.name == "inst1":
+            raise errors.Refused("no room there")
+
+    cluster = two(clusters.Disk(10, minor=2))
+    dead = dataclasses.replace(cluster.node("n2"), off_confirmed=5.0, off_since=5.0)
+    monkeypatch.setattr(room_now, "refuse_without_memory", refuse)
+    found = planned(clusters.with_node(cluster, dead))
+    kinds = [(step["kind"], step["variables"]["instance"]["name"]) for step in found.steps]
+    assert kinds == [("failover", "web1"), ("replace_disks", "web1")]
+    (refusal,) = found.refusals
+    assert refusal.reason.startswith("failover inst1: node2 -> ")
 
 
 def test_a_step_that_is_refused_stops_only_its_own_instance(monkeypatch: pytest.MonkeyPatch) -> None:

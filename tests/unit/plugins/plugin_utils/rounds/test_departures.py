@@ -103,3 +103,16 @@ def test_in_any_order_of_the_jobs_no_node_has_too_little_and_the_nodes_end_empty
     for one in world.cluster.instances.values():
         assert one.name in stay or {"u-node1", "u-node2"}.isdisjoint(one.nodes)
         assert len(set(one.nodes)) == 2
+
+
+def test_only_the_primaries_of_a_dead_node_leave_without_new_secondaries() -> None:
+    dead = TABLE.replace("node1 16384 100000", "node1 16384 100000 offline")
+    plan = departures.of_nodes(tables.read(dead), ["node1"], scope=Scope.PRIMARY)
+    assert [(move.instance, move.action) for move in plan.moves] == [("instance1", "f")]
+    whole = departures.of_nodes(tables.read(dead), ["node1"])
+    assert [(move.instance, move.steps[0][0]) for move in whole.moves] == [
+        ("instance1", "f"),
+        ("instance2", "r"),
+        ("instance3", "r"),
+        ("instance1", "r"),
+    ]

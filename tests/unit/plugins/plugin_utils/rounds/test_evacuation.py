@@ -123,12 +123,43 @@ def test_it_fails_over_when_it_is_down() -> None:
 
 def test_it_fails_over_when_the_source_is_offline() -> None:
     table = NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + DRBD
-    assert _only(table)[0] == "failover instance1 node1 node2"
+    assert steps.of(_plan(table).jobs)["move:instance1"] == ["failover instance1 node1 node2"]
 
 
 def test_it_fails_over_when_the_source_is_powered_off() -> None:
     table = NODES.replace("node1 16384 100000", "node1 16384 100000 unpowered") + DRBD
-    assert _only(table)[0] == "failover instance1 node1 node2"
+    assert steps.of(_plan(table).jobs)["move:instance1"] == ["failover instance1 node1 node2"]
+
+
+def test_all_instances_of_a_dead_node_fail_over_before_any_gets_its_new_secondary() -> None:
+    table = NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + DRBD
+    table += "\ninstance2 drbd 1024 1000 node1 node3\ninstance3 rbd 1024 1000 node1\ninstance4 drbd 9 9 node2 node1\n"
+    plan = _plan(table, limit=1)
+    assert steps.of(plan.jobs) == {
+        "move:instance1": ["failover instance1 node1 node2"],
+        "move:instance2": ["failover instance2 node1 node3"],
+        "move:instance3": ["failover instance3 node1 node3"],
+        "move:instance4": ["replace_disks instance4 node1 node3"],
+        "move:instance1:2": ["replace_disks instance1 node1 node3"],
+        "move:instance2:2": ["replace_disks instance2 node1 node2"],
+    }
+    waits = {job.key: job.after for job in plan.jobs}
+    assert waits["move:instance3"] == ("drain:node1", "move:instance2")
+    assert waits["move:instance4"] == ("drain:node1", "move:instance1", "move:instance3")
+    assert waits["move:instance2:2"] == (
+        "drain:node1",
+        "move:instance2",
+        "move:instance1:2",
+        "move:instance3",
+        "move:instance1",
+    )
+
+
+def test_the_reason_of_each_part_of_a_failover_says_what_it_is_about() -> None:
+    table = NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + DRBD
+    first, second = _plan(table).jobs
+    assert first.reason == "evacuating node1: moving instance1 away"
+    assert second.reason == "evacuating node1: moving instance1 away; node3 is the only node with room"
 
 
 def test_every_job_comes_after_the_drain_and_carries_the_incident() -> None:

@@ -174,16 +174,25 @@ def test_no_plan_of_any_origin_replaces_adopted_disks() -> None:
     assert steps.text(job) == ["migrate instance1 node1 node2"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a job is the failover of an instance and the resync of its new secondary, and moves_per_node counts both",
-)
 def test_no_failover_from_a_dead_node_waits_for_the_resync_of_another_instance() -> None:
-    """With more instances on a dead node than `moves_per_node` some are down for as long as resyncs take."""
     table = TABLE.replace("node1 16384 100000", "node1 16384 100000 offline").replace("node=2", "node=1")
     table = table.replace("settings", "instance6 drbd 1024 1000 node1 node2\nsettings")
-    jobs = _jobs(("instance1", "f r:node3"), ("instance6", "f r:node3"), table=table, failover=True)
-    resyncs = {job.key for job in jobs if any(opcode.kind == "replace_disks" for opcode in job.opcodes)}
-    failovers = [job for job in jobs if any(opcode.kind == "failover" for opcode in job.opcodes)]
-    assert len(failovers) == 2
-    assert not [job.key for job in failovers if resyncs & {*job.after, *job.behind}]
+    resync, first, second = _jobs(("instance5", "r:node3"), ("instance1", "f"), ("instance6", "f"), table=table)
+    assert (resync.after, resync.behind) == ((), ())
+    assert (first.after, first.behind) == ((), ())
+    assert (second.after, second.behind) == ((), ("move:instance1",))
+
+
+def test_what_copies_waits_at_its_nodes_for_the_failovers_from_a_dead_node() -> None:
+    table = TABLE.replace("node1 16384 100000", "node1 16384 100000 offline").replace("node=2", "node=3")
+    moves = [("instance1", "f"), ("instance1", "r:node3"), ("instance5", "r:node3"), ("instance2", "f")]
+    first, replica, other, elsewhere = _jobs(*moves, table=table, incident="a1")
+    assert (first.after, replica.after, other.after) == ((), ("move:instance1",), ("move:instance1",))
+    assert (elsewhere.after, elsewhere.behind) == ((), ())
+
+
+def test_a_move_that_copies_is_not_urgent_though_it_begins_on_a_dead_node() -> None:
+    table = TABLE.replace("node1 16384 100000", "node1 16384 100000 offline").replace("node=2", "node=1")
+    table = table.replace("settings", "instance6 drbd 1024 1000 node1 node2\nsettings")
+    jobs = _jobs(("instance1", "f r:node3"), ("instance6", "f"), table=table)
+    assert jobs[1].behind == ()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import collections
 import random
+from typing import TYPE_CHECKING
 
 import hypothesis
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from tests import thoroughness
 
 from . import tables, worlds
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 
 FEW = thoroughness.tried(60)
 NODE_FLAGS = ["", "", "", "", "", "drained", "offline", "oob", "unpowered", "incapable"]
@@ -108,12 +111,40 @@ def test_every_job_waits_only_for_known_jobs_and_keys_are_unique(cluster: cluste
 
 @FEW
 @hypothesis.given(_clusters())
-def test_no_instance_is_moved_by_two_jobs(cluster: clusters.Cluster) -> None:
+def test_no_instance_is_moved_by_two_jobs_but_for_the_new_secondary_after_an_urgent_failover(
+    cluster: clusters.Cluster,
+) -> None:
+    moved: dict[str, list[work.Job]] = {}
+    for job in rounds.plan(cluster, at_work={}).jobs:
+        for name in {str(op.params["instance"]) for op in job.opcodes if "instance" in op.params}:
+            moved.setdefault(name, []).append(job)
+    for first, *others in moved.values():
+        assert len(others) <= int(worlds.is_urgent(first, cluster))
+        for second in others:
+            assert [opcode.kind for opcode in second.opcodes] == ["replace_disks"]
+            assert first.key in second.after
+
+
+@FEW
+@hypothesis.given(_clusters())
+def test_no_instance_of_a_dead_node_is_down_until_something_is_copied_and_all_run_first(
+    cluster: clusters.Cluster,
+) -> None:
     jobs = rounds.plan(cluster, at_work={}).jobs
-    moved = collections.Counter(
-        name for job in jobs for name in {str(op.params["instance"]) for op in job.opcodes if "instance" in op.params}
-    )
-    assert set(moved.values()) <= {1}
+    before: dict[str, set[str]] = {}
+    for job in jobs:
+        direct = {*job.after, *job.behind}
+        before[job.key] = direct.union(*(before[key] for key in direct))
+    urgent = {job.key for job in jobs if worlds.is_urgent(job, cluster)}
+    copying = {job.key for job in jobs if any(opcode.kind in {"replace_disks", "migrate"} for opcode in job.opcodes)}
+    for job in jobs:
+        if job.key in urgent:
+            assert not before[job.key] & copying
+        elif job.key in copying:
+            nodes = worlds.nodes_of(job, cluster)
+            dead = {node for node in nodes if not clusters.reachable(cluster, cluster.node(node))}
+            ran = [one for one in jobs if one.key in urgent and one.incident == job.incident]
+            assert {one.key for one in ran if worlds.nodes_of(one, cluster) & dead} <= before[job.key]
 
 
 @FEW

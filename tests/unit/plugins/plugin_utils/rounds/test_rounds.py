@@ -55,7 +55,7 @@ def test_a_drained_or_offline_node_is_not_drained_again() -> None:
         "move:instance1",
         "offline:node1",
     ]
-    assert list(steps.of(_plan(_with("offline") + PENDING + DRBD).jobs)) == ["move:instance1"]
+    assert list(steps.of(_plan(_with("offline") + PENDING + DRBD).jobs)) == ["move:instance1", "move:instance1:2"]
 
 
 def test_a_node_is_powered_off_after_its_evacuation_where_the_policy_says_so_and_it_has_oob() -> None:

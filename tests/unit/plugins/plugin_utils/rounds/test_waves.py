@@ -31,3 +31,21 @@ def test_a_limit_below_one_still_lets_one_move_run() -> None:
     wave = waves.Waves(limit=0)
     wave.admit("one", nodes=["n"], incident="a")
     assert wave.admit("two", nodes=["n"], incident="a") == (("one",), ())
+
+
+def test_urgent_moves_wait_for_each_other_only() -> None:
+    wave = waves.Waves(limit=2)
+    for key in ("copy1", "copy2", "copy3"):
+        wave.admit(key, nodes=["n"], incident="b")
+    admitted = [wave.admit(f"move{k}", nodes=["n"], incident="a", urgent=True) for k in range(3)]
+    assert admitted == [((), ()), ((), ()), (("move0",), ())]
+
+
+def test_whatever_is_not_urgent_waits_for_the_last_urgent_moves_at_its_nodes() -> None:
+    wave = waves.Waves(limit=2)
+    for k in range(3):
+        wave.admit(f"move{k}", nodes=["n"], incident="a", urgent=True)
+    assert wave.admit("own", nodes=["n"], incident="a") == (("move1", "move2"), ())
+    assert wave.admit("other", nodes=["n", "m"], incident="b") == ((), ("move1", "move2"))
+    assert wave.admit("third", nodes=["n"], incident="a") == (("own", "move1", "move2"), ())
+    assert wave.admit("elsewhere", nodes=["m"], incident="a") == ((), ())
