@@ -156,7 +156,15 @@ def _answered(
     elif "seen_off" in times:
         since_off, stated_by = answered - times["seen_off"], ""
     disks = [_disk(replica, address, look) for replica in asked.target.replicas or ()]
-    return replica_evidence.Answered(wall, asked.target.uptime, tuple(disks), since_off, stated_by)
+    return replica_evidence.Answered(
+        wall,
+        asked.target.uptime,
+        tuple(disks),
+        since_off,
+        stated_by,
+        # Another failover counts from the off on record, or from the one that it finds out itself.
+        is_recorded=known_off.is_known_off(node),
+    )
 
 
 def _disk(replica: failovers.Replica, address: str, look: float | None) -> possible_loss.Disk:

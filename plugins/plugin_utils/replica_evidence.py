@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ..module_utils.domain import tree
 
 REPLICATED = "drbd"
+STEP = 60.0
+"""Seconds in which the age of a report is counted, so that a plan stays equal; a limit has a margin for the rest."""
 
 
 class Known(Protocol):
@@ -53,7 +55,8 @@ class Answered:
     """What the survivor answered: when (unix seconds), how long it was up then, and each disk.
 
     `since_off` has the seconds from when the source was first known to be off until then, None while it is not known;
-    `stated_by` who says so, '' for its BMC. `has_generations` is False where it was not asked for them.
+    `stated_by` who says so, '' for its BMC; `is_recorded` whether that is on record. The survivor answered `passed`
+    seconds ago. `has_generations` is False where it was not asked for them.
     """
 
     asked: float
@@ -62,6 +65,8 @@ class Answered:
     since_off: float | None
     stated_by: str = ""
     has_generations: bool = True
+    is_recorded: bool = True
+    passed: float = 0.0
 
 
 def resources(instance: clusters.Instance) -> tuple[str, ...]:
@@ -130,6 +135,8 @@ def judge(
         else "",
         confirm=dead_nodes.to_confirm(cluster.nodes[source]),
         stated_by=answered.stated_by,
+        is_recorded=answered.is_recorded,
+        passed=answered.passed,
         option=f" --to {cluster.node_name(target)}" if target == instance.primary_node else "",
     )
     return possible_loss.judge(asked)
@@ -168,6 +175,7 @@ def estimate(
         stated_by=known_off.stated_by(node),
         has_generations=bool(volumes)
         and all(volume.fact is not None and volume.fact.current is not None for volume in volumes),
+        passed=max(0.0, known.now.after(asked) // STEP * STEP),
     )
     return judge(cluster, instance, known, answered, source=source, target=target, accepted=accepted)
 

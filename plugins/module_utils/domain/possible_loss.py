@@ -21,7 +21,7 @@ A limit, or what a person accepts, is about 1 and 3 only; what has no number onl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Optional, Tuple
 
@@ -32,7 +32,7 @@ from .replicas import OLDEST
 MAX_LOSS = 120
 """Seconds of writes that a failover which nobody ordered may lose, where neither group nor cluster says otherwise."""
 MARGIN = 120
-"""Seconds that a person's limit gets on top while the source is not known to be off: its loss grows until it is."""
+"""Seconds that a person's limit gets on top where no off of the source is on record: its loss grows until it is off."""
 ANSWERING = 10
 """Seconds that it gets on top else: the number has the time in it that the survivor takes to answer."""
 MOST_ACCEPTED = 86400
@@ -91,7 +91,8 @@ class Question:
     when the source said that the pair is not connected (unix seconds), 0 where it did not. `unfinished` says which step
     did not end, and `finish` what a person does about that; `confirm` is what a person does about a source that was not
     off, and `stated_by` who says that it is off, '' for its BMC. `option` is what the command that fails it over from
-    the source needs, beside what accepts a loss.
+    the source needs, beside what accepts a loss. `is_recorded` says whether `since_off` counts for another failover:
+    what a play found out itself is on no record. `passed` is how many seconds ago the survivor answered.
     """
 
     instance: str
@@ -109,6 +110,8 @@ class Question:
     confirm: str = ""
     stated_by: str = ""
     option: str = ""
+    is_recorded: bool = True
+    passed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -255,17 +258,25 @@ def _too_much(asked: Question, seconds: float, last: float, allowed: float) -> s
 
 def _acceptance(asked: Question, seconds: float) -> str:
     """What a person does about a replica that may lack the writes of so long, and nothing else is against."""
-    # A source that is not known to be off may write on until it is.
-    accepted = max(1, math.ceil(seconds)) + (0 if asked.since_off is not None else MARGIN)
+    is_recorded = asked.since_off is not None and asked.is_recorded
+    accepted = max(1, math.ceil(seconds if is_recorded else _until_now(asked, seconds)))
+    # A source whose off is on no record may write on until the next failover has found it off.
+    accepted += 0 if is_recorded else MARGIN
     if accepted > MOST_ACCEPTED:
         return f"{_cure(asked)} (--max-loss accepts at most {MOST_ACCEPTED} s)"
-    if asked.since_off is not None:
+    if is_recorded:
         accepted = min(accepted + ANSWERING, MOST_ACCEPTED)
     command = f"roundsman instance failover {asked.instance}{asked.option} --max-loss {accepted}s"
     return (
         f"{asked.source} back in service, or `{command}`, which accepts that loss (without it failover_max_loss is "
         "the limit)"
     )
+
+
+def _until_now(asked: Question, seconds: float) -> float:
+    """How long ago the source was in sync, without what it answered itself: it does not answer the next failover."""
+    age = _oldest(replace(asked, disks=tuple(replace(disk, answered=None) for disk in asked.disks)))
+    return (seconds + (asked.since_off or 0.0) if age is None else age) + asked.passed
 
 
 def _cure(asked: Question) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     failovers,
     ip_addresses,
     membership,
+    possible_loss,
     tree,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Verdict
@@ -161,6 +163,20 @@ def test_a_limit_is_that_of_the_group_unless_a_person_gives_one_up(pair: Pair) -
     assert judged(pair, seen=170.0).verdict is Verdict.ASK
     assert judged(pair, seen=170.0, max_loss=140).verdict is Verdict.GO
     assert judged(pair, seen=170.0, max_loss=0).verdict is Verdict.ASK
+
+
+def test_a_refusal_after_a_fence_that_is_on_no_record_names_a_loss_that_suffices_for_the_next_fence(pair: Pair) -> None:
+    off(pair, since=0.0, powered=True, off_since=0.0)
+    refused = judged(pair, seen=170.0, times={"seen_off": UP - 10.0})
+    assert (refused.verdict, refused.seconds) == (Verdict.ASK, 180.0)
+    accepted = int(refused.unblock.partition("--max-loss ")[2].partition("s`")[0])
+    again = judged(pair, seen=260.0, times={"seen_off": UP - 10.0}, max_loss=accepted)
+    assert (again.verdict, again.seconds) == (Verdict.GO, 270.0)
+    off(pair, since=10.0)
+    recorded = judged(pair, seen=170.0)
+    assert recorded.seconds == pytest.approx(180.0, abs=2.0)
+    assert recorded.seconds is not None
+    assert f"--max-loss {math.ceil(recorded.seconds) + possible_loss.ANSWERING}s`" in recorded.unblock
 
 
 def test_the_word_of_a_person_counts_by_a_persons_limit_unless_its_bmc_says_the_same_now(pair: Pair) -> None:

@@ -137,6 +137,16 @@ def test_the_newest_report_of_the_target_says_no_more_than_what_it_would_answer(
     assert estimated(apart(300.0), accepted=299).keeps_back
 
 
+@pytest.mark.parametrize(("age", "accepted"), [(0.0, 440), (59.0, 440), (60.0, 500), (200.0, 620)])
+def test_where_no_off_is_on_record_the_command_accepts_the_time_since_the_report_too(age: float, accepted: int) -> None:
+    on = with_node("n2", secondary_ip=P)
+    found = estimated(apart(300.0), on, now=Moment(1000.0 + age))
+    assert (found.verdict, found.seconds) == (Verdict.ASK, 320.0)
+    assert f"--max-loss {accepted}s`" in found.unblock
+    off = estimated(apart(300.0), now=Moment(1000.0 + age))
+    assert "--max-loss 310s`" in off.unblock
+
+
 def test_a_report_that_saw_the_source_at_no_time_of_a_calendar_is_judged_without_its_age() -> None:
     """A node with a valid key ended the daemon, at each start, once a peer of it was dead."""
     for age in (1e12, 1e300):

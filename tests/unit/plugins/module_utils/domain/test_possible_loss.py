@@ -172,6 +172,34 @@ def test_the_command_that_accepts_the_loss_is_one_that_succeeds(lost: float, *, 
     assert possible_loss.judge(dataclasses.replace(asked, accepted=seconds)).verdict is Verdict.GO
 
 
+@pytest.mark.parametrize("later", [0.0, 20.0, 60.0, possible_loss.MARGIN])
+@pytest.mark.parametrize(
+    ("since_off", "age", "answered", "passed"),
+    [
+        (30.0, 500.0, None, 0.0),
+        (0.0, 500.0, None, 0.0),
+        (30.0, 500.0, 490.0, 0.0),
+        (30.0, 500.0, 100.0, 0.0),
+        (None, 500.0, None, 0.0),
+        (None, 500.0, None, 300.0),
+    ],
+)
+def test_the_command_suffices_where_its_play_fences_the_source_anew(
+    since_off: float | None, age: float, answered: float | None, passed: float, later: float
+) -> None:
+    """The off of a play that was refused is on no record: that of the next one counts, and comes later."""
+    disk = dataclasses.replace(DISK, age=age, answered=answered)
+    asked = dataclasses.replace(QUESTION, disks=(disk,), since_off=since_off, is_recorded=False, passed=passed)
+    found = possible_loss.judge(asked)
+    command = re.search(r"`roundsman instance failover web1 --max-loss (\S+)s`", found.unblock)
+    assert found.verdict is Verdict.ASK
+    assert command is not None
+    # By then the source is not asked any more, and what it answered counts no more.
+    again = dataclasses.replace(DISK, age=age + passed + later + 30.0, answered=None)
+    second = dataclasses.replace(asked, asked=ASKED + passed + later + 30.0, disks=(again,), since_off=30.0, passed=0.0)
+    assert possible_loss.judge(dataclasses.replace(second, accepted=float(command[1]))).verdict is Verdict.GO
+
+
 def test_what_the_source_itself_answered_in_this_failover_is_as_good_as_a_sight_and_needs_no_margin() -> None:
     for age, answered, seconds in ((70.0, 65.0, 5.0), (None, 65.0, 5.0), (70.0, 500.0, 30.0)):
         disk = dataclasses.replace(DISK, age=age, answered=answered)
