@@ -22,6 +22,7 @@ SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
 BOOK = "daemon/jobs/book.py"
 PROCESS = "daemon/jobs/opcode_process.py"
+DESK = "daemon/locks/desk.py"
 FILES = "plugins/plugin_utils/durable_files.py"
 REWRITING = "daemon/maintenance/rewriting.py"
 
@@ -189,13 +190,26 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "locks_of_plays_dropped",
+        16,
+        "a restart drops the locks of plays by hand (planted)",
+        (
+            Edit(
+                DESK,
+                "        if owner.livelock and not _may_live(Path(owner.livelock)):\n",
+                "        if owner.livelock:\n",
+            ),
+        ),
+    ),
 )
 
-FREQUENT: dict[str, dict[str, float]] = {
-    "lines_not_synced": {"power-loss-after-record": 0.5},
-    "failed_sync_forgotten": {"sync-fails": 0.01, "power-loss-after-failed-sync": 1.0},
+FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
+    "lines_not_synced": ({"power-loss-after-record": 0.5}, ()),
+    "failed_sync_forgotten": ({"sync-fails": 0.01, "power-loss-after-failed-sync": 1.0}, ()),
+    "locks_of_plays_dropped": ({}, ("play-by-hand", "tag", "kill")),
 }
-"""Those that few seeds find, each with the faults that find it soon where they are frequent and others are away."""
+"""Those that few seeds find, each with the faults and the steps that find it soon; without steps those of the seed."""
 SELDOM = frozenset({"numbers_not_promised", "look_not_settled", *FREQUENT})
 """Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
 

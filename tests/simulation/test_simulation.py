@@ -87,10 +87,17 @@ def test_a_bug_of_the_past_is_found(name: str) -> None:
     assert _is_found(mutants.find(name))
 
 
+def _frequent(name: str, seed: int) -> case.Case:
+    faults, kinds = mutants.FREQUENT[name]
+    steps = case.of_seed(seed, steps=12).steps
+    if kinds:
+        steps = tuple(dataclasses.replace(step, do=kinds[step.number % len(kinds)]) for step in steps)
+    return case.Case(seed, steps, faults)
+
+
 @pytest.mark.parametrize("name", mutants.FREQUENT)
 def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(name: str) -> None:
-    seeds = [case.of_seed(seed, steps=12) for seed in range(1, 6)]
-    cases = [dataclasses.replace(seed, faults=mutants.FREQUENT[name]) for seed in seeds]
+    cases = [_frequent(name, seed) for seed in range(1, 6)]
     with mutants.put_back(mutants.find(name)):
         assert any(trial.play(each).violations for each in cases)
     assert not trial.play(cases[0]).violations
