@@ -20,6 +20,7 @@ _SPEC = {
     "made": {"type": "bool", "default": False},
     "discards": {"type": "bool", "default": False},
     "may_stay": {"type": "bool", "default": False},
+    "may_have_run": {"type": "bool", "default": False},
     "recorded": {"type": "list", "elements": "str", "default": []},
 }
 
@@ -29,7 +30,8 @@ class ActionModule(module_answers.Action):
 
     An old secondary without `disks` was not contacted. One that was `left_behind` is none any more, and has to be an
     ancestor of the primary's replica. With `starts` nothing is removed: the instance is to be started on the primary,
-    and `old` is its secondary, whose data a person gives up with `discards`. With `made` it is the new secondary, whose
+    and `old` is its secondary, whose data a person gives up with `discards`, and which has to say what it has if it
+    `may_have_run` the instance meanwhile. With `made` it is the new secondary, whose
     replica has to be the primary's. Returns the `objection`, '' for none, and what is said of an outdated one that the
     primary has gone on without (`kept`): with `may_stay` it is left behind, and no objection.
 
@@ -49,7 +51,9 @@ class ActionModule(module_answers.Action):
         kept = replacements.kept(name, primary, old) if options["starts"] or options["may_stay"] else ""
         if options["starts"]:
             peer = old or replacements.Node(str(options["old"]["name"]), None)
-            objection = starts.objection(name, primary, peer, discards=options["discards"])
+            objection = starts.objection(
+                name, primary, peer, discards=options["discards"], peer_may_have_run_it=options["may_have_run"]
+            )
         elif options["made"]:
             objection = replacements.objection_to_new(name, primary, _node(options["old"]))
         elif options["left_behind"]:

@@ -40,5 +40,6 @@ class ActionModule(module_answers.Action):
             for side in ("primary", "other")
         )
         end = whereabouts.end_command(options["instance"], options["hypervisor"])
-        answer = unfinished_moves.judge(options["instance"], primary, other, end=end)
+        goes_on = options["instance"] in ((options["primary"].get("guests") or {}).get("migrations") or {})
+        answer = unfinished_moves.judge(options["instance"], primary, other, end=end, goes_on=goes_on)
         return {**result, "changed": False, "step": answer.step.value, "objection": answer.objection}

@@ -59,6 +59,12 @@ options:
       node.
     type: bool
     default: false
+  may_have_run:
+    description: >-
+      Whether a migration may have taken the instance to the old replica's node, which has to say what it has before the
+      instance is started.
+    type: bool
+    default: false
   recorded:
     description: >-
       The generations of the replicas of I(old), by disk, that are on record as not newer than those of I(primary):

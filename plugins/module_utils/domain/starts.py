@@ -3,7 +3,8 @@
 A configuration that was restored may be older than the data: it then names the node of the older replica. A replica
 that has its peer is newest by DRBD's own word. One that has not is compared with what the peer says of itself; a peer
 that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start. Neither does one that
-was outdated while the primary is in sync with a replica on another node. Where both were written since they parted, or
+was outdated while the primary is in sync with a replica on another node. Where a migration may have taken the instance
+to the peer, that one may have written last, and has to say what it has. Where both were written since they parted, or
 the primary's was outdated, a person says whose data are given up.
 """
 
@@ -26,13 +27,31 @@ _WHY = {
 }
 
 
-def objection(instance: str, primary: Node, peer: Node, *, discards: bool = False) -> str:
+def objection(
+    instance: str, primary: Node, peer: Node, *, discards: bool = False, peer_may_have_run_it: bool = False
+) -> str:
     """Why the instance must not be started on its primary, with what helps; '' if it may be.
 
     A `peer` that is not contacted has no replicas. With `discards` a person gives up what the peer has.
     """
-    theirs = peer.replicas or ()
-    for replica in theirs:
+    objected = _open_there(instance, primary, peer)
+    if objected or discards:
+        return objected
+    if peer_may_have_run_it and not _are_compared(primary.replicas or (), peer.replicas or ()):
+        return _uncompared(instance, primary, peer)
+    return _older(instance, primary, peer) or next(
+        (
+            _outdated(instance, primary, mine, peer)
+            for mine in primary.replicas or ()
+            if mine.disk == Disk.OUTDATED.value and not mine.is_connected
+        ),
+        "",
+    )
+
+
+def _open_there(instance: str, primary: Node, peer: Node) -> str:
+    """That the peer has a disk open for writing, so that it may run the instance."""
+    for replica in peer.replicas or ():
         if replica.role == Role.PRIMARY.value:
             # Connected, the pair has the data of the peer: a failover that checks this is the safe one.
             option = "" if replica.is_connected else " --ignore-consistency"
@@ -42,9 +61,12 @@ def objection(instance: str, primary: Node, peer: Node, *, discards: bool = Fals
                 f"runs nowhere and its data are on {peer.name}, run `roundsman instance failover {instance}{option}`, "
                 f"then retry. If it runs nowhere and its data are on {primary.name}, {_discarding(instance, peer)}"
             )
-    if discards:
-        return ""
-    for mine, other in _pairs(primary.replicas or (), theirs):
+    return ""
+
+
+def _older(instance: str, primary: Node, peer: Node) -> str:
+    """That a replica of the primary is older than that of the peer, or was written apart from it."""
+    for mine, other in _pairs(primary.replicas or (), peer.replicas or ()):
         if replacements.is_superseded(mine, other, peer.name):
             continue
         found = _age(mine, other)
@@ -58,10 +80,28 @@ def objection(instance: str, primary: Node, peer: Node, *, discards: bool = Fals
                 f"`roundsman instance failover {instance} --ignore-consistency`{after}. To start it from the data on "
                 f"{primary.name} on purpose, {_discarding(instance, peer)}"
             )
-    for mine in primary.replicas or ():
-        if mine.disk == Disk.OUTDATED.value and not mine.is_connected:
-            return _outdated(instance, primary, mine, peer)
     return ""
+
+
+def _are_compared(ours: Sequence[Replica], theirs: Sequence[Replica]) -> bool:
+    """Whether every replica has its peer, or both say which generation of the data they have."""
+    if len(ours) != len(theirs):
+        return False
+    return all(
+        (mine.is_connected and other.is_connected)
+        or (bool(other.role) and mine.generation is not None and other.generation is not None)
+        for mine, other in _pairs(ours, theirs)
+    )
+
+
+def _uncompared(instance: str, primary: Node, peer: Node) -> str:
+    why = peer.why or ", ".join(replica.text for replica in peer.replicas or ()) or "it lists no replica"
+    return (
+        f"a migration may have taken {instance} to {peer.name}, whose replica cannot be compared with the one on "
+        f"{primary.name} ({why}): {instance} is not started. Repair what fails on {peer.name}, then retry. If its "
+        f"replica is lost, run `roundsman node power off {peer.name} --force`, then retry: {instance} is failed over "
+        f"from {peer.name}, and what may be lost is printed"
+    )
 
 
 def _discarding(instance: str, peer: Node) -> str:

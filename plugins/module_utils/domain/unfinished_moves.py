@@ -9,6 +9,7 @@ recorded where it runs, and never started a second time.
 | no answer | any | refused |
 | the guest | has it, too | refused |
 | the guest, and it does not run | does not answer | refused: the guest may run there |
+| the guest, and its migration goes on, or how it ended is not known | does not run it, or does not answer | refused |
 | the guest, and it runs | does not have it, or does not answer | it is there: the migration did not happen |
 | the guest, and it does not run | does not have it | it runs nowhere: the replicas say who has the newer data |
 | nothing | runs it | it is there: the migration happened |
@@ -70,10 +71,11 @@ def step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     )
 
 
-def judge(instance: str, primary: Node, other: Node, *, end: str) -> Answer:
+def judge(instance: str, primary: Node, other: Node, *, end: str, goes_on: bool = False) -> Answer:
     """What becomes of the start of an instance that a migration was to take from its primary to another node.
 
     `end` is the command by which a person ends the guest on a node: no command of Roundsman does while both may run it.
+    `goes_on` is the word of the primary that the migration has no known end, although it has waited for it.
     """
     if not primary.answers or primary.why:
         return _refused(
@@ -81,7 +83,7 @@ def judge(instance: str, primary: Node, other: Node, *, end: str) -> Answer:
             f"reboot it if it hangs, then retry{_without(instance, primary, other)}"
         )
     if primary.guest:
-        return _at_primary(instance, primary, other, end=end)
+        return _at_primary(instance, primary, other, end=end, goes_on=goes_on)
     if not other.answers or other.why:
         # Alive or not is for the fence of the failover.
         return Answer(Step.FAIL_OVER)
@@ -103,7 +105,7 @@ def _without(instance: str, primary: Node, other: Node) -> str:
     )
 
 
-def _at_primary(instance: str, primary: Node, other: Node, *, end: str) -> Answer:
+def _at_primary(instance: str, primary: Node, other: Node, *, end: str, goes_on: bool) -> Answer:
     if other.guest:
         return _refused(_twice(instance, (primary, other), end=end))
     # A guest that was halted to be handed over may have gone on at the other node.
@@ -113,6 +115,11 @@ def _at_primary(instance: str, primary: Node, other: Node, *, end: str) -> Answe
             f"restore the network link of {other.name}, then retry. If {other.name} is lost, run `{end}` on "
             f"{primary.name}, which loses what only its memory has, then run `roundsman instance start {instance}`, "
             f"which needs {other.name} to be off"
+        )
+    if primary.guest == RUNNING and goes_on:
+        return _refused(
+            f"the migration of {instance} from {primary.name} to {other.name} goes on, or how it ended is not known: "
+            "retry, which waits for its end and aborts it after its migration_limit"
         )
     # One that does not run may have run on the other node meanwhile.
     return Answer(Step.STAYS if primary.guest == RUNNING else Step.NOWHERE)

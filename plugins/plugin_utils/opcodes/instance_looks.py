@@ -53,6 +53,7 @@ class FindInstance:
             ],
             "known": list(instance.nodes),
             "known_off": [uuid for uuid in self._there(cluster) if known_off.is_known_off(cluster.nodes[uuid])],
+            "unfinished": bool(instance.moving),
             "unasked": [cluster.node_name(uuid) for uuid in self._there(cluster) if uuid not in self.hosts(cluster)],
         }
 

@@ -137,3 +137,11 @@ def test_a_start_is_judged_by_the_rule_for_starts() -> None:
     assert objection(primary=behind, old=behind | {"name": "node3"}, starts=True) == "", "nothing is removed"
     writing = node("node3", "node2", OURS, role="Primary")
     assert "open for writing" in objection(primary=node("node2", "node3", OURS), old=writing, starts=True)
+
+
+def test_a_node_that_may_have_run_the_instance_has_to_answer_before_it_is_started() -> None:
+    primary = node("node1", "node2", OURS, connected=False)
+    silent = {"name": "node2", "disks": {"failed": True, "msg": "the kernel has no DRBD"}}
+    assert objection(primary=primary, old=silent, starts=True) == ""
+    text = objection(primary=primary, old=silent, starts=True, may_have_run=True)
+    assert "cannot be compared with the one on node1 (the kernel has no DRBD)" in text

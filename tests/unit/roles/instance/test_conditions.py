@@ -830,19 +830,45 @@ def test_that_an_instance_runs_nowhere_is_recorded_after_its_replicas_were_compa
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "unfinished", "expected"),
+    ("file", "name", "step", "expected"),
     [
-        ("startup", "Start the instance on its primary", False, False),
-        ("startup", "Start the instance on its primary", True, True),
-        ("failover_back", "Start the instance again where it was", False, False),
-        ("failover", "Start the instance on its new primary", False, True),
+        ("startup", "Start the instance on its primary", "", False),
+        ("startup", "Start the instance on its primary", "stays", False),
+        ("startup", "Start the instance on its primary", "nowhere", True),
+        ("failover_back", "Start the instance again where it was", "", False),
+        ("failover_back", "Start the instance again where it was", "fail over", False),
+        ("failover", "Start the instance on its new primary", "", True),
+        ("failover", "Start the instance on its new primary", "fail over", True),
     ],
 )
 def test_the_start_of_a_guest_is_told_what_was_found_out_about_other_nodes(
-    file: str, name: str, *, unfinished: bool, expected: bool
+    file: str, name: str, step: str, *, expected: bool
 ) -> None:
     included = role_tasks.task("instance", file, name).get("vars", {})
     given = {key: included[key] for key in included.keys() & {"instance_runs_nowhere"}}
     asked = role_tasks.task("instance", "start_guest", "Start the instance")["roundsman.cluster.instance_state"]
-    known = {**GUARDED, "instance_unfinished": unfinished, **given}
+    known = {**GUARDED, "instance_unfinished": bool(step), "instance_whereabouts": {"step": step}, **given}
     assert role_tasks.value("instance", asked["runs_nowhere"], known) is expected
+
+
+@pytest.mark.parametrize(("step", "must"), [("", False), ("stays", False), ("nowhere", True)])
+def test_the_replica_of_a_node_that_may_have_run_the_instance_is_compared_though_it_is_down(
+    step: str, *, must: bool
+) -> None:
+    judged = role_tasks.task("instance", "start_look", "Judge whether the primary has the older replica")
+    asked = judged["roundsman.cluster.replica_check"]
+    answer = {"failed": True, "msg": "the kernel has no DRBD"}
+    known = {**GUARDED, "instance_unfinished": bool(step), "instance_whereabouts": {"step": step}}
+    known["instance_replica_answer"] = answer
+    assert role_tasks.value("instance", asked["may_have_run"], known) is must
+    assert role_tasks.value("instance", asked["old"]["disks"], known) == (answer if must else {})
+
+
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_the_role_of_a_replica_does_not_say_where_an_instance_was_whose_migration_has_not_ended(
+    *, unfinished: bool
+) -> None:
+    look = role_tasks.task("instance", "find_instance", "See which replica is primary where the instance runs nowhere")
+    nowhere = {"results": [{"item": node, "states": {}, "running": []} for node in (ONE, TWO)]}
+    known = {**GUARDED, "instance_unfinished": unfinished, "instance_look": nowhere}
+    assert role_tasks.runs("instance", look, known) is not unfinished

@@ -21,6 +21,7 @@ def concluded(
     running: list[str],
     silent: tuple[str, ...] = (),
     paused: tuple[str, ...] = (),
+    leaving: tuple[str, ...] = (),
     template: str = "drbd",
 ) -> Any:
     """A variable of the role, where these nodes say that the instance runs or is paused there, and those are silent."""
@@ -35,6 +36,7 @@ def concluded(
                 **({"web1": "paused"} if node["name"] in paused else {}),
             },
             "replicas": [],
+            "migrations": {"web1": {}} if node["name"] in leaving else {},
         }
         for node in NODES
     ]
@@ -72,6 +74,14 @@ def test_where_an_instance_runs_is_recorded_only_of_a_node_that_has_its_replica(
     running: list[str], silent: tuple[str, ...], template: str, may: bool
 ) -> None:
     assert concluded("instance_may_record", running=running, silent=silent, template=template) is may
+
+
+@pytest.mark.parametrize(("leaving", "may"), [((), True), (("node1",), False), (("node2",), True)])
+def test_where_an_instance_runs_is_not_recorded_while_its_migration_from_there_goes_on(
+    leaving: tuple[str, ...], may: bool
+) -> None:
+    assert concluded("instance_may_record", running=["node1"], leaving=leaving) is may
+    assert concluded("instance_undecided_text", running=["node1"], leaving=leaving) == ""
 
 
 def test_a_primary_on_record_that_is_not_changed_has_the_reason_in_the_text() -> None:

@@ -20,6 +20,36 @@ def refusal(mine: Replica, other: Replica, *, discards: bool = False) -> str:
     return starts.objection("web1", primary, peer, discards=discards)
 
 
+@pytest.mark.parametrize(
+    "peer",
+    [
+        Node("node2", None, "the kernel has no DRBD"),
+        Node("node2", ()),
+        Node("node2", (ALONE,)),
+        Node("node2", (ALONE, dataclasses.replace(ALONE, generation=None))),
+        Node("node2", (ALONE, dataclasses.replace(ALONE, role=""))),
+    ],
+    ids=["no answer", "no replica", "one of two", "no generation", "down"],
+)
+def test_a_peer_that_may_have_run_the_instance_has_to_say_what_its_replicas_have(peer: Node) -> None:
+    primary = Node("node1", (ALONE, ALONE))
+    assert starts.objection("web1", primary, peer) == ""
+    text = starts.objection("web1", primary, peer, peer_may_have_run_it=True)
+    assert "a migration may have taken web1 to node2, whose replica cannot be compared with the one on node1 (" in text
+    assert "run `roundsman node power off node2 --force`, then retry" in text
+    assert peer.why in text
+    assert "()" not in text
+    assert starts.objection("web1", primary, peer, peer_may_have_run_it=True, discards=True) == ""
+
+
+def test_a_peer_that_may_have_run_the_instance_hinders_nothing_once_it_was_compared() -> None:
+    for mine, other in ((ALONE, ALONE), (TOGETHER, dataclasses.replace(TOGETHER, generation=None))):
+        primary, peer = Node("node1", (ALONE, mine)), Node("node2", (ALONE, other))
+        assert starts.objection("web1", primary, peer, peer_may_have_run_it=True) == ""
+    primary, peer = Node("node1", (ALONE, ALONE)), Node("node2", (ALONE, replica(THEIRS)))
+    assert "is older than the one on node2" in starts.objection("web1", primary, peer, peer_may_have_run_it=True)
+
+
 def replica(generation: Generation | None, disk: str = "UpToDate") -> Replica:
     return dataclasses.replace(ALONE, generation=generation, disk=disk)
 

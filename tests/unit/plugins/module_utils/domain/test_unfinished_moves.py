@@ -62,6 +62,13 @@ def test_an_instance_of_which_a_migration_has_not_ended_is_started_where_it_is_a
     assert bool(answer.objection) is (step is Step.REFUSE)
 
 
+@pytest.mark.parametrize("other", ["", "silent", "broken"])
+def test_an_instance_whose_migration_goes_on_is_not_where_it_was(other: str) -> None:
+    answer = unfinished_moves.judge("web1", node("node2", "running"), node("node3", other), end=END, goes_on=True)
+    assert answer.step is Step.REFUSE
+    assert "the migration of web1 from node2 to node3 goes on, or how it ended is not known: retry" in answer.objection
+
+
 @pytest.mark.parametrize(
     ("primary", "other", "where"),
     [
