@@ -18,7 +18,7 @@ from ...plugins.module_utils.domain import (
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence, split_brains
 from ..jobs import values
-from . import at_work
+from . import at_work, reported_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -152,7 +152,7 @@ def _down(
         and not instance.is_unfinished
         and instance.uuid not in busy
         and instance.mtime < track.at.wall
-        if not all(_is_primary(track, resource) for resource in replica_evidence.resources(instance))
+        if not all(_may_be_primary(track, resource) for resource in replica_evidence.resources(instance))
     ]
 
 
@@ -213,7 +213,9 @@ def _failed_text(cluster: clusters.Cluster, instance: clusters.Instance, uuid: s
     )
 
 
-def _is_primary(track: replicas.NodeTrack, resource: str) -> bool:
+def _may_be_primary(track: replicas.NodeTrack, resource: str) -> bool:
+    if resource in track.unread:
+        return True
     facts = [volume.fact for volume in track.of_resource(resource).values()]
     return any(fact is not None and fact.role is drbd.Role.PRIMARY for fact in facts)
 
@@ -248,7 +250,9 @@ def explain(
         "being_made": replica_evidence.made_text(cluster, instance) or None,
         "split": split_brains.text(instance, split_brains.sides(cluster, instance, intake.tracks)) or None,
         "not_outdated": _not_outdated(cluster, instance, intake, queue),
-        "replicas": [fact for uuid in instance.nodes for fact in _facts(cluster, instance, uuid, intake)],
+        "replicas": [
+            fact for uuid in instance.nodes for fact in reported_replicas.facts(cluster, instance, uuid, intake)
+        ],
         "failover": _failover(cluster, instance, intake),
         "broken_off": _broken_off(instance, queue),
     }
@@ -294,38 +298,6 @@ def _broken_off(instance: clusters.Instance, queue: Queue) -> dict[str, Any] | N
         return None
     _, number, last = max(ended, key=lambda entry: entry[:2])
     return None if last.status is values.Status.SUCCESS or not last.text else {"job": number, "text": last.text}
-
-
-def _facts(cluster: clusters.Cluster, instance: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
-    """The newest facts of a node, and when the pair was last seen in sync by it.
-
-    `unlisted` is when a report was made (unix seconds) that has no word of the resource; then all else is null.
-    """
-    track = intake.tracks.get(node)
-    found: list[dict[str, Any]] = []
-    for resource in replica_evidence.resources(instance):
-        volumes = track.of_resource(resource) if track is not None else {}
-        if track is not None and track.is_known and not volumes:
-            unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": round(track.at.wall, 3)}
-            found.append({"node": cluster.node_name(node), "resource": resource, **unlisted})
-        for number, volume in volumes.items():
-            fact, last = volume.fact, volume.in_sync
-            known = None
-            if fact is not None and track is not None:
-                words = {"role": fact.role, "connection": fact.connection, "disk": fact.disk}
-                known = {name: word.value for name, word in words.items()}
-                known |= {"peer_disk": fact.peer_disk.value, "reported": round(track.at.wall, 3)}
-            found.append(
-                {
-                    "node": cluster.node_name(node),
-                    "resource": resource,
-                    "volume": number,
-                    "fact": known,
-                    "last_in_sync": round(last.wall, 3) if last is not None else None,
-                    "unlisted": None,
-                }
-            )
-    return found
 
 
 def stated_off(

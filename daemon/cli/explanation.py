@@ -98,11 +98,20 @@ def _replica(entry: dict[str, Any], *, now: float) -> str:
         return f"  {entry['node']}: {entry['resource']}: down, it is not in the report of {age} ago."
     fact, last = entry["fact"], entry["last_in_sync"]
     synced = "never seen in sync there" if last is None else f"last in sync {wording.age(last, now=now)} ago"
+    if entry["unread"] is not None:
+        return f"{_unread(entry, now=now)}; {synced}."
     if fact is None:
         return f"  {entry['node']}: {entry['resource']}: unknown; {synced}."
     state = f"{fact['role']}, {fact['connection']}, {fact['disk']}/{fact['peer_disk']}"
     age = wording.age(fact["reported"], now=now)
     return f"  {entry['node']}: {entry['resource']}: {state}, reported {age} ago; {synced}."
+
+
+def _unread(entry: dict[str, Any], *, now: float) -> str:
+    node, resource, unread = entry["node"], entry["resource"], entry["unread"]
+    reason = unread["reason"] or f"run `drbdsetup status {resource}` there"
+    age = wording.age(unread["reported"], now=now)
+    return f"  {node}: {resource}: up, and it cannot be read on {node} (reported {age} ago): {reason}"
 
 
 def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:

@@ -91,6 +91,11 @@ class _Report:
             return witnesses.Peer(names[0], witnesses.Word.UNKNOWN, at, why)
         if Connection.CONNECTED in known:
             return witnesses.Peer(names[0], witnesses.Word.CONNECTED, at)
+        if unread := self._unread(silent):
+            return _unreadable(names, at, *unread)
+        if Connection.CONNECTED in self._connections(self._shared[silent]):
+            why = f"{names[0]} may be connected to {names[1]}: disks that they share are being moved or replaced"
+            return witnesses.Peer(names[0], witnesses.Word.UNKNOWN, at, why)
         if not known - {_GIVEN_UP}:
             return None
         others = self._shared.keys() - {silent}
@@ -103,25 +108,26 @@ class _Report:
         )
 
     def _unknown(self, silent: str, names: tuple[str, str], *, since: float) -> str:
-        """Why it does not say whether it is connected to a silent node, or ''."""
+        """Why what it reports does not tell whether it is connected to a silent node, or ''."""
         own, name = names
         is_connected = Connection.CONNECTED in self._connections(self._shared[silent])
         if self._track is None or self._track.at.wall <= (since if is_connected else since - EARLIER):
             return f"{own} has not reported since {name} fell silent, so whether it is connected to it is not known"
         if not self._track.is_known:
             return f"the report of {own} does not say whether it is connected to {name}"
-        shared = {each for instance in self._shared[silent] for each in replica_evidence.resources(instance)}
-        if unread := self._track.unread & shared:
-            return f"{own} cannot read its resource {min(unread)}, so whether it is connected to {name} is not known"
         late = self._track.at.wall - since
         if Connection.CONNECTED in self._connections(self._sure(silent)):
             told = (
                 f"{own} was still connected to {name} {late:.0f} s after that fell silent, and DRBD notices a loss of"
             )
             return f"{told} power up to {possible_loss.NOTICED:.0f} s late" if late <= possible_loss.NOTICED else ""
-        if is_connected:
-            return f"{own} may be connected to {name}: disks that they share are being moved or replaced"
         return ""
+
+    def _unread(self, silent: str) -> tuple[str, str] | None:
+        """The first resource shared with a silent node that cannot be read, and the reason; None without one."""
+        shared = {each for instance in self._shared[silent] for each in replica_evidence.resources(instance)}
+        unread = self._track.unread if self._track is not None else {}
+        return min(((name, reason) for name, reason in unread.items() if name in shared), default=None)
 
     def _sure(self, node: str) -> Iterable[clusters.Instance]:
         return (instance for instance in self._shared[node] if instance.uuid not in self._unsure)
@@ -133,3 +139,14 @@ class _Report:
             for name in replica_evidence.resources(instance)
             for connection in self._by_resource.get(name, ())
         }
+
+
+def _unreadable(names: tuple[str, str], at: float, resource: str, reason: str) -> witnesses.Peer:
+    own, silent = names
+    because = f" ({reason})" if reason else ""
+    why = f"{own} cannot read its resource {resource}{because}, so whether it is connected to {silent} is not known"
+    cure = (
+        f"that {own} can read {resource} again (run `drbdsetup status {resource}` there), or, if {silent} is dead, its "
+        f"power off: `roundsman node power off {silent} --force`"
+    )
+    return witnesses.Peer(own, witnesses.Word.UNKNOWN, at, why, cure=cure)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from . import ip_addresses, json_values
+from . import control_characters, ip_addresses, json_values
 from .drbd import Connection, Disk, Role
 from .drbd_generations import bare
 
@@ -15,6 +15,8 @@ MOST = 1000
 """Replicas of one report; of a node with more none is known."""
 BOOT_ID, REPLICAS, UNREAD = "boot_id", "replicas", "unread_resources"
 """The keys of a report's message that hold the facts."""
+LONGEST_REASON = 300
+"""Characters of the reason why a resource cannot be read."""
 MOST_ADDRESSES = 8
 """Addresses of peers in the facts of one volume."""
 OLDEST = 10 * 365 * 86400.0
@@ -75,12 +77,12 @@ class ReplicaFact:
 class NodeFacts:
     """What a report says about its node besides the diagnosis; '' and None are unknown.
 
-    `unread` are resources that are up beside the `replicas`, and of which nothing else is known.
+    `unread` are resources that are up beside the `replicas`, each with the reason why it cannot be read.
     """
 
     boot_id: str = ""
     replicas: Optional[Tuple[ReplicaFact, ...]] = None
-    unread: Tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 UNKNOWN = NodeFacts()
@@ -97,7 +99,7 @@ def encode(facts: NodeFacts) -> Dict[str, object]:
     if facts.replicas is not None and len(facts.replicas) <= MOST:
         found[REPLICAS] = [_encoded(replica) for replica in facts.replicas]
         if facts.unread:
-            found[UNREAD] = list(facts.unread)
+            found[UNREAD] = {name: reason[:LONGEST_REASON] for name, reason in facts.unread.items()}
     return found
 
 
@@ -137,13 +139,17 @@ def decode(content: Mapping[str, json_values.Value]) -> NodeFacts:
             volume = (fact.resource, fact.volume)
             # Of a volume that is described twice nothing is known.
             found[volume] = None if volume in found else fact
-    unread = content.get(UNREAD, [])
-    if not isinstance(unread, list) or len(unread) > MOST:
+    unread = content.get(UNREAD, {})
+    if not isinstance(unread, dict) or len(unread) > MOST:
         # Which replicas are unknown is not known, so none is known.
         return NodeFacts(known)
-    names = tuple(name for name in unread if isinstance(name, str) and _RESOURCE.fullmatch(name))
-    facts = tuple(fact for fact in found.values() if fact is not None and fact.resource not in names)
-    return NodeFacts(known, facts, unread=names)
+    reasons = {name: _reason(reason) for name, reason in unread.items() if _RESOURCE.fullmatch(name)}
+    facts = tuple(fact for fact in found.values() if fact is not None and fact.resource not in reasons)
+    return NodeFacts(known, facts, unread=reasons)
+
+
+def _reason(value: json_values.Value) -> str:
+    return control_characters.escaped(value[:LONGEST_REASON]) if isinstance(value, str) else ""
 
 
 def _decoded(entry: json_values.Value) -> Optional[ReplicaFact]:
@@ -244,7 +250,7 @@ class NodeTrack:
     """What one node has reported of its replicas, up to its last report, which was made `at` a moment.
 
     By the node's clock, that is: `lag` is how many seconds later the report was accepted. `unread` are the resources
-    of which that report says nothing else than that they are up.
+    of which that report says that they are up, and why nothing else is known.
     """
 
     at: Moment
@@ -252,7 +258,7 @@ class NodeTrack:
     lag: float = 0.0
     is_known: bool = False
     volumes: Mapping[Volume, Track] = field(default_factory=dict)
-    unread: FrozenSet[str] = frozenset()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> Moment:
@@ -280,7 +286,7 @@ def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment, lag: 
             **{volume: old for volume, old in forgotten.items() if volume[0] in facts.unread},
             **{volume: _track(known.get(volume, Track()), fact, at) for volume, fact in found.items()},
         },
-        unread=frozenset(facts.unread),
+        unread=facts.unread,
     )
 
 

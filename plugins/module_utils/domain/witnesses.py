@@ -25,8 +25,9 @@ class Word(Enum):
 class Peer:
     """A node that answers and has replicas with a silent one, with its word of it, from a report made since then.
 
-    `at` is when that report was made (unix seconds), `why` says why its word is unknown. `reaches` says that it is
-    connected to yet another node by replication, `has_third` that it has replicas with yet another one that answers.
+    `at` is when that report was made (unix seconds), `why` says why its word is unknown, `cure` what settles that
+    where its next report alone does not. `reaches` says that it is connected to yet another node by replication,
+    `has_third` that it has replicas with yet another one that answers.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Peer:
     why: str = ""
     reaches: bool = False
     has_third: bool = False
+    cure: str = ""
 
 
 class Finding(Enum):
@@ -72,8 +74,7 @@ def judge(peers: Sequence[Peer]) -> Testimony:
         text = f"{newest.name} reports at {replica_texts.clock(newest.at)} that it is connected to it by replication"
         return Testimony(Finding.DEAF, f"it is deaf, not dead: {text}")
     if unknown:
-        cure = f"the next report of {_both(unknown)}"
-        return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), cure)
+        return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), _cure(unknown))
     if reaching:
         return Testimony(Finding.DEAD, f"{_both(reaching)} lost it, and still reached other nodes by replication")
     if len(lost) > 1:
@@ -85,6 +86,12 @@ def judge(peers: Sequence[Peer]) -> Testimony:
             Finding.DOUBT, f"{text}: the fault may be at {name}", f"the replication link of {name} restored"
         )
     return Testimony(Finding.NONE, "no DRBD peer can say whether it lives")
+
+
+def _cure(unknown: Sequence[Peer]) -> str:
+    awaited = [peer for peer in unknown if not peer.cure]
+    reports = [f"the next report of {_both(awaited)}"] if awaited else []
+    return "; ".join([*(peer.cure for peer in unknown if peer.cure), *reports])
 
 
 def _both(peers: Sequence[Peer]) -> str:

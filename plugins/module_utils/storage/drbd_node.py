@@ -63,7 +63,7 @@ class DrbdNode:
         # Two looks, of which the second may miss what has gone down since the first: then both are taken again.
         for _ in range(TRIES - 1):
             found = self._resources_of_8()
-            if not found.unread:
+            if drbd_status.GONE not in found.unread.values():
                 return found
         return self._resources_of_8()
 

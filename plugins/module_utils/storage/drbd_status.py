@@ -24,6 +24,8 @@ MINOR = re.compile(
 _RESOURCE = re.compile(r'resource "?(?P<name>[^"\s]+)"? \{')
 _SETTING = re.compile(r"(?P<key>_remote_host|address|protocol|ping-int|allow-two-primaries)\s+(?P<value>[^;]+);")
 _ADDRESS = re.compile(r"(?:ipv4|ipv6|sdp|ssocks)\s+\[?([0-9A-Za-z.:%_-]+?)\]?:\d+$")
+GONE = "/proc/drbd does not list all its minors"
+"""Why a resource is unread that went down after the first of the two texts of version 8.4 was made."""
 UNCONFIGURED = "Unconfigured"
 """What /proc/drbd says of a minor that has neither a disk nor a peer."""
 PAUSED_BY_USER = "u"
@@ -127,7 +129,7 @@ def _of_minors(
 ) -> Optional[Side]:
     known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
     if len(known) != len(volumes):
-        raise errors.InvalidInput("/proc/drbd does not list all its minors")
+        raise errors.InvalidInput(GONE)
     if all(entry["state"] == UNCONFIGURED for entry in known.values()):
         # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
         return None

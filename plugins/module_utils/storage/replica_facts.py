@@ -29,7 +29,7 @@ def read(root: pathlib.Path, *, hypervisor: str, seconds: float = SECONDS) -> re
         return replicas.NodeFacts(boot_id)
     if sum(len(side.volumes) for side in found.sides) + len(found.unread) > replicas.MOST:
         return replicas.NodeFacts(boot_id)
-    return replicas.NodeFacts(boot_id, _replicas(root, node, found.sides), unread=tuple(sorted(found.unread)))
+    return replicas.NodeFacts(boot_id, _replicas(root, node, found.sides), unread=found.unread)
 
 
 def _replicas(root: pathlib.Path, node: DrbdNode, sides: Iterable[Side]) -> Tuple[replicas.ReplicaFact, ...]:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.api.fields import nodes
-from ansible_collections.roundsman.cluster.daemon.cli import explanation
+from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk, Role
@@ -323,6 +323,15 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
         assert await told(secondary) == [["instance1"], True, [False]]
         start = {"instance": "instance1", "node": "node2", "command": "roundsman instance start instance1"}
         assert page.state(running, shown_by)["down"] == [start]
+        unread = replicas.NodeFacts("", (), unread={fact.resource: "it has 2 peers"})
+        assert await told(unread) == [[], False, [False]], "it is up, and whether it is primary is unknown"
+        explained = replica_views.explain(cluster, "instance1", intake=running.intake, queue=running.queue)
+        (replica,) = explained["replicas"]
+        assert (replica["fact"], replica["unread"]["reason"]) == (None, "it has 2 peers")
+        last = f"last in sync {wording.age(replica['last_in_sync'], now=time.time())} ago"
+        (line,) = (each for each in explanation.instance_sentences(explained, now=time.time()) if fact.resource in each)
+        assert line.startswith(f"  node2: {fact.resource}: up, and it cannot be read on node2 (reported "), line
+        assert line.endswith(f" ago): it has 2 peers; {last}."), line
         await running.configuration.commit(lambda _: [changes.InstanceState(instance.uuid, "down")])
         assert await told(secondary) == [[], False, [False]]
         await running.queue.stop()

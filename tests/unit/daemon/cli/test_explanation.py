@@ -86,7 +86,7 @@ def test_instances_that_are_degraded_or_down_are_each_a_step_of_their_node() -> 
 
 
 def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica_that_is_down_a_line() -> None:
-    unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": 80.0}
+    unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": 80.0, "unread": None}
     value: dict[str, Any] = {
         "failing": [],
         "at_work": [],

@@ -118,12 +118,25 @@ def test_a_peer_with_a_shared_resource_that_it_cannot_read_may_be_connected() ->
     cluster = cluster_of(("n2", "n3"), ("n3", "n2"), ("n3", "n4"))
     (own,), (foreign,) = (replica_evidence.resources(cluster.instances[name]) for name in ("i2", "i3"))
     lost = track(cluster, {"i1": LOST})
-    peer = words(cluster, {"n3": dataclasses.replace(lost, unread=frozenset({own}))})["node3"]
+    peer = words(cluster, {"n3": dataclasses.replace(lost, unread={own: "it has 2 peers"})})["node3"]
     assert (peer.word, peer.why) == (
         Word.UNKNOWN,
-        f"node3 cannot read its resource {own}, so whether it is connected to node2 is not known",
+        f"node3 cannot read its resource {own} (it has 2 peers), so whether it is connected to node2 is not known",
     )
-    assert words(cluster, {"n3": dataclasses.replace(lost, unread=frozenset({foreign}))})["node3"].word is Word.LOST
+    assert peer.cure == (
+        f"that node3 can read {own} again (run `drbdsetup status {own}` there), or, if node2 is dead, its power off: "
+        "`roundsman node power off node2 --force`"
+    )
+    assert witnesses.judge([peer]).cure == peer.cure
+    assert words(cluster, {"n3": dataclasses.replace(lost, unread={foreign: ""})})["node3"].word is Word.LOST
+
+
+def test_a_sure_connection_counts_though_another_shared_resource_cannot_be_read() -> None:
+    cluster = cluster_of(("n2", "n3"), ("n3", "n2"))
+    (own,) = replica_evidence.resources(cluster.instances["i2"])
+    lives = dataclasses.replace(track(cluster, {"i1": CONNECTED}), unread={own: "it has 2 peers"})
+    assert words(cluster, {"n3": lives})["node3"].word is Word.CONNECTED
+    assert words(cluster, {"n3": lives}, moving=("i1",))["node3"].word is Word.UNKNOWN, "that may be to another node"
 
 
 def test_a_peer_that_is_still_connected_right_after_may_not_have_noticed_yet() -> None:

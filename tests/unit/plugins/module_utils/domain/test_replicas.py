@@ -177,24 +177,31 @@ def test_a_resource_that_is_not_in_a_report_any_more_is_forgotten() -> None:
     assert replicas.followed(node, replicas.NodeFacts("", ()), at=replicas.Moment(2)).volumes == {}
 
 
+WHY = "it has 2 peers, and only one is supported"
+
+
 def test_a_resource_that_cannot_be_read_keeps_what_was_known_of_it_and_harms_no_other() -> None:
     before = replicas.followed(None, replicas.NodeFacts("", (FACT,)), at=replicas.Moment(1))
     other = dataclasses.replace(FACT, resource="r1")
-    node = replicas.followed(before, replicas.NodeFacts("", (other,), unread=("r0",)), at=replicas.Moment(2))
-    assert node.unread == {"r0"}
+    node = replicas.followed(before, replicas.NodeFacts("", (other,), unread={"r0": WHY}), at=replicas.Moment(2))
+    assert node.unread == {"r0": WHY}
     assert node.volumes == {
         ("r0", 0): replicas.Track(None, replicas.Moment(1), 0x10),
         ("r1", 0): replicas.Track(other, replicas.Moment(2), 0x10),
     }
 
 
-def test_the_names_of_resources_that_cannot_be_read_go_over_the_wire() -> None:
-    told = replicas.NodeFacts(BOOT, (FACT,), unread=("r1", "r2"))
+def test_the_resources_that_cannot_be_read_go_over_the_wire_with_their_reasons() -> None:
+    told = replicas.NodeFacts(BOOT, (FACT,), unread={"r1": WHY, "r2": ""})
     assert read(replicas.encode(told)) == told
-    assert read({"replicas": [ENTRY], "unread_resources": ["{{ r1 }}", 5]}) == replicas.NodeFacts("", (FACT,))
-    for listed in ("r1", None, ["r1"] * (replicas.MOST + 1)):
+    assert read({"replicas": [ENTRY], "unread_resources": {"{{ r1 }}": WHY}}) == replicas.NodeFacts("", (FACT,))
+    for listed in ("r1", None, ["r1"], {f"r{number}": WHY for number in range(replicas.MOST + 1)}):
         assert read({"replicas": [ENTRY], "unread_resources": listed}) == replicas.UNKNOWN
-    assert read({"replicas": [ENTRY], "unread_resources": ["r0"]}) == replicas.NodeFacts("", (), unread=("r0",))
+    for said, kept in ((WHY, WHY), (5, ""), (None, ""), ("a\x1b[1m\nb", r"a\x1b[1m\nb"), ("a" * 9999, "a" * 300)):
+        told = read({"replicas": [ENTRY], "unread_resources": {"r0": said}})
+        assert told == replicas.NodeFacts("", (), unread={"r0": kept})
+    long = replicas.encode(replicas.NodeFacts("", (), unread={"r0": "a" * 9999}))
+    assert long["unread_resources"] == {"r0": "a" * 300}
 
 
 def test_a_report_is_never_dated_after_its_acceptance() -> None:

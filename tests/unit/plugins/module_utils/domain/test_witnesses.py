@@ -70,3 +70,10 @@ def test_all_whose_word_is_unknown_are_named() -> None:
     told = witnesses.judge([peer(UNKNOWN, 3), peer(LOST_REACHES, 5), peer(UNKNOWN, 4)])
     assert told.text == "node3 has not reported; node4 has not reported"
     assert told.cure == "the next report of node3 and node4"
+
+
+def test_what_a_person_does_is_named_beside_the_peers_whose_next_report_is_awaited() -> None:
+    unread = Peer("node4", Word.UNKNOWN, why="node4 cannot read r0", cure="that node4 can read r0 again")
+    told = witnesses.judge([unread, peer(UNKNOWN, 3), peer(LOST_REACHES, 5)])
+    assert told.cure == "that node4 can read r0 again; the next report of node3"
+    assert witnesses.judge([unread]).cure == "that node4 can read r0 again"

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+STATE = " 0: cs:{} ro:Secondary/Unknown ds:UpToDate/DUnknown C r-----\n"
 GOING = "web-disk0 role:Secondary\n  volume:0 minor:0 disk:UpToDate\n"
 
 
@@ -29,3 +31,13 @@ def test_a_resource_that_goes_down_between_the_two_looks_is_looked_at_again(tmp_
     assert drbd_node.DrbdNode(Going(2), proc=proc).resources() == drbd.Resources([], {})
     found = drbd_node.DrbdNode(Going(3), proc=proc).resources()
     assert found == drbd.Resources([], {"web-disk0": "/proc/drbd does not list all its minors"})
+
+
+@pytest.mark.parametrize(("state", "left"), [("Splendid", 8), ("WFConnection", 8)])
+def test_what_is_there_in_both_looks_is_not_looked_at_again_though_it_cannot_be_read(
+    tmp_path: Path, state: str, left: int
+) -> None:
+    proc, node = tmp_path / "drbd", Going(9)
+    proc.write_text("version: 8.4.11 (api:1/proto:86-101)\n" + STATE.format(state))
+    found = drbd_node.DrbdNode(node, proc=proc).resources()
+    assert (list(found.unread), node.looks) == (["web-disk0"] if state == "Splendid" else [], left)

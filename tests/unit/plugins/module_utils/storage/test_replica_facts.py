@@ -72,7 +72,9 @@ def test_a_drbd_that_does_not_answer_is_unknown_and_not_empty(machine: Machine, 
 
 def test_a_resource_whose_text_is_none_of_drbds_is_unknown(machine: Machine) -> None:
     machine.garbled["ds:UpToDate/"] = "ds:Splendid/"
-    assert read(machine) == replicas.NodeFacts(BOOT, (), unread=(RESOURCE,))
+    found = read(machine)
+    assert (found.replicas, list(found.unread)) == ((), [RESOURCE])
+    assert found.unread[RESOURCE].startswith("DRBD says 'Splendid', which is not one of Diskless, ")
 
 
 def test_a_generation_that_cannot_be_read_leaves_the_rest_known(machine: Machine) -> None:
