@@ -145,8 +145,5 @@ def _unreadable(names: tuple[str, str], at: float, resource: str, reason: str) -
     own, silent = names
     because = f" ({reason})" if reason else ""
     why = f"{own} cannot read its resource {resource}{because}, so whether it is connected to {silent} is not known"
-    cure = (
-        f"that {own} can read {resource} again (run `drbdsetup status {resource}` there), or, if {silent} is dead, its "
-        f"power off: `roundsman node power off {silent} --force`"
-    )
+    cure = f"{resource} readable on {own} again (run `drbdsetup status {resource}` there)"
     return witnesses.Peer(own, witnesses.Word.UNKNOWN, at, why, cure=cure)
