@@ -99,12 +99,17 @@ class _Report:
         if not known - {_GIVEN_UP}:
             return None
         others = self._shared.keys() - {silent}
+        third = [
+            other
+            for other in others & set(answering)
+            if self._unread(other) or self._connections(self._shared[other]) - {_GIVEN_UP}
+        ]
         return witnesses.Peer(
             names[0],
             witnesses.Word.LOST,
             at,
             reaches=any(Connection.CONNECTED in self._connections(self._sure(other)) for other in others),
-            has_third=any(self._connections(self._shared[other]) - {_GIVEN_UP} for other in others & set(answering)),
+            has_third=bool(third),
         )
 
     def _unknown(self, silent: str, names: tuple[str, str], *, since: float) -> str:
