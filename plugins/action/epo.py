@@ -149,6 +149,7 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
     stopping = [step.name for step in preview.steps if step.contact and step.instances]
     by_name = Holdings(cluster.instances).by_name
     uuids = {step.name: step.uuid for step in preview.steps}
+    elsewhere = epo.stopped_twice(cluster, preview)
     return {
         "code": preview.code,
         "preview": [*preview.lines, f"code {preview.code}" + ("" if go else ": nothing is done yet, confirm with it")],
@@ -156,7 +157,10 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
         "nodes": uuids,
         "stopping": stopping if go and not preview.on else [],
         "instances": {
-            step.name: instance_facts.step_facts(cluster, [by_name[name] for name in step.instances])
+            step.name: [
+                {**facts, "stops_elsewhere": facts["name"] in elsewhere}
+                for facts in instance_facts.step_facts(cluster, [by_name[name] for name in step.instances])
+            ]
             for step in preview.steps
         },
         "batches": [[_target(cluster, uuids[name]) for name in names] for names in preview.batches(batch)],

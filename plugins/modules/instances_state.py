@@ -103,6 +103,14 @@ options:
         description: The folder of its files.
         type: str
         default: /var/lib/roundsman/disks
+      stops_elsewhere:
+        description:
+          - Whether it is also stopped on the node to which a migration from here was to take it, or whether that node
+            is powered off.
+          - Otherwise it does not count as stopped here after a migration that was interrupted, and that took it to the
+            other node, or may have taken it there.
+        type: bool
+        default: false
   time_limit:
     description: >-
       The most that a soft stop may take, in seconds, before a hard one; an instance whose own
@@ -168,13 +176,14 @@ from ..module_utils import instance_lock, instance_options, instance_with_disks
 from ..module_utils.domain import errors
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
+ELSEWHERE = {"type": "bool", "default": False}
 SPEC: Dict[str, Any] = {
     "state": {"type": "str", "required": True, "choices": ["started", "stopped", "standby"]},
     "instances": {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS},
+        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS, "stops_elsewhere": ELSEWHERE},
     },
     "time_limit": {"type": "float"},
     "connecting": {"type": "list", "elements": "str", "default": []},

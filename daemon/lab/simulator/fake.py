@@ -92,7 +92,7 @@ class Driver:
             self._note(name, "started", counter=counter)
         return True
 
-    def stop(self, name: str, *, time_limit: float) -> bool:
+    def stop(self, name: str, *, time_limit: float, stops_elsewhere: bool = False) -> bool:  # noqa: ARG002
         """Stop an instance softly, and hard after `time_limit` seconds; returns whether it was here.
 
         A paused instance cannot hear a soft stop.

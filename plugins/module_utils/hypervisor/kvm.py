@@ -22,6 +22,11 @@ PAUSES = (0.25, 2.0)
 """How long between two looks at a domain that shuts down, in seconds: the first, and the longest."""
 
 
+_NOT_THERE = frozenset({Where.NOT_THERE})
+_LEFT = _NOT_THERE | {Where.THERE, Where.UNANSWERED}
+"""Where an instance that is not here may be, so that it is stopped here, though a migration from here has no end."""
+
+
 class Driver:
     """The KVM of this node; what it leaves for its next process is below `root`, `opcode` is whom it works for."""
 
@@ -81,18 +86,20 @@ class Driver:
         self._moves.forget(name)
         return True
 
-    def stop(self, name: str, *, time_limit: float) -> bool:
+    def stop(self, name: str, *, time_limit: float, stops_elsewhere: bool = False) -> bool:
         """Stop an instance, softly, and hard after `time_limit` seconds; returns whether it was here.
 
         A migration that was interrupted is waited for as long as a soft stop. What is halted cannot hear one. Its
-        definition goes, too, so that no boot of the node starts it.
+        definition goes, too, so that no boot of the node starts it. With `stops_elsewhere` the caller stops the
+        instance on the target of that migration, too, or powers the target off: here it only must not run here.
 
         Raises:
             Failed: it is still here, it arrives from another node, or a migration that was interrupted took it to
                 another node, where it runs or may run.
         """
         told, found = self._moves.recover(name, patience=time_limit), self._here.domain(name)
-        if told is not None and found is None and told[0] is not Where.NOT_THERE:
+        left = _LEFT if stops_elsewhere else _NOT_THERE
+        if told is not None and found is None and told[0] not in left:
             raise errors.Failed(f"{name} was not stopped: {told[1]}")
         released = self._release(name)
         if found is None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import epo
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -13,8 +15,6 @@ from tests.unit import small_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 PLAY: Any = SimpleNamespace(where=SimpleNamespace(config=None))
 
@@ -90,3 +90,15 @@ def test_locks_that_are_not_granted_say_how_to_go_on(monkeypatch: pytest.MonkeyP
     with pytest.raises(errors.LockRefused, match=r"by job 17; nothing is done yet, .*`roundsman jobs cancel NUMBER`"):
         waiting()
     assert world.cluster.maintenance.epo is not None
+
+
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_the_stop_on_a_node_is_told_which_instances_are_stopped_on_the_other_node_too(*, is_moving: bool) -> None:
+    made = small_cluster.make()
+    moved = dataclasses.replace(made.instances["i1"], moving="n10" if is_moving else "")
+    cluster = clusters.with_instance(made, moved)
+    options = {"on": False, "names": ["n2", "n10"], "groups": False, "all": False}
+    told = epo._told(cluster, epo._preview(cluster, options), go=True, batch=10)["instances"]
+    found = {(node, one["name"]): one["stops_elsewhere"] for node, many in told.items() for one in many}
+    assert found["node2", "inst1"] is is_moving
+    assert found.get(("node10", "inst1"), False) is is_moving

@@ -6,7 +6,8 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import loads
 
-from .libvirt_twin import HALTED, MOVING, OFF, UUID, Domain, Libvirts, facts
+from .libvirt_twin import HALTED, MOVING, OFF, RUNS, UUID, Domain, Libvirts, facts
+from .test_kvm_migration import note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,39 @@ def test_what_leaves_and_shall_be_stopped_is_held_back_first(libvirts: Libvirts,
     libvirts.begin("a")
     assert driver.stop("a", time_limit=0)
     assert (libvirts.here.domains, libvirts.there.domains) == ({}, {})
+
+
+@pytest.mark.parametrize(("there", "is_down"), [(RUNS, False), (None, True)])
+def test_what_an_interrupted_migration_took_away_is_stopped_here_if_the_other_node_is_asked_too(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path, *, there: tuple[int, int] | None, is_down: bool
+) -> None:
+    libvirts.there.domains |= {"a": Domain(there)} if there else {}
+    libvirts.there.down = is_down
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match=r"^a was not stopped: "):
+        driver.stop("a", time_limit=0)
+    assert not driver.stop("a", time_limit=0, stops_elsewhere=True)
+    assert list(driver.migrations()) == ["a"], "where it ran last is still to be recorded"
+    assert len(libvirts.there.domains) == (1 if there else 0)
+
+
+@pytest.mark.parametrize("there", [MOVING, HALTED])
+def test_what_is_halted_or_half_way_on_the_target_keeps_the_source_although_both_are_asked(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path, *, there: tuple[int, int]
+) -> None:
+    libvirts.there.domains["a"] = Domain(there)
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match=r"^a was not stopped: it is .* on the target"):
+        driver.stop("a", time_limit=0, stops_elsewhere=True)
+
+
+def test_what_is_half_way_here_is_not_ended_although_both_nodes_are_asked(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
+) -> None:
+    libvirts.here.domains["a"], libvirts.there.down = Domain(MOVING), True
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match="left half-way"):
+        driver.stop("a", time_limit=0, stops_elsewhere=True)
 
 
 def test_memory_vcpus_and_load_are_told(libvirts: Libvirts, driver: kvm.Driver) -> None:

@@ -48,6 +48,25 @@ def test_a_soft_stop_has_the_time_that_is_set(
     assert libvirts.clock.now == seconds
 
 
+@pytest.mark.parametrize(
+    ("starts", "given", "told"),
+    [
+        (True, {}, {"runs_nowhere": False}),
+        (True, {"runs_nowhere": True}, {"runs_nowhere": True}),
+        (False, {"limit": 3.0}, {"time_limit": 3.0, "stops_elsewhere": False}),
+        (False, {"limit": 3.0, "stops_elsewhere": True}, {"time_limit": 3.0, "stops_elsewhere": True}),
+    ],
+)
+def test_the_driver_is_told_what_is_known_of_other_nodes(
+    driver: kvm.Driver, monkeypatch: pytest.MonkeyPatch, *, starts: bool, given: dict[str, Any], told: dict[str, Any]
+) -> None:
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr(driver, "start" if starts else "stop", lambda *_, **options: bool(seen.append(options)))
+    monkeypatch.setattr(driver, "states", lambda: {"a": "running"} if starts else {})
+    make(driver, starts=starts, **given)
+    assert seen == [told]
+
+
 def test_an_instance_that_ends_at_once_was_not_started(
     libvirts: Libvirts, driver: kvm.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
