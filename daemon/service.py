@@ -158,7 +158,7 @@ def assemble(
         failures=failures,
     )
     left_behind = LeftBehind(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
-    unfinished_moves = UnfinishedMoves(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
+    unfinished_moves = UnfinishedMoves(configuration, queue, intake, clock=clock, failures=failures)
     rounds = Rounds(
         configuration,
         queue,

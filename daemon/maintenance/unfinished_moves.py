@@ -17,14 +17,16 @@ from ..jobs import submission, values
 from . import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .reports import Intake
 
 RETRY, LONGEST_RETRY = 300.0, 3600.0
-"""Seconds after which an instance is looked for again that was not found: doubled each time, up to an hour."""
+"""Seconds after which an instance is looked for again that was not found: doubled each time, up to an hour.
+
+Once one of its nodes was silent it is the shortest again."""
 MOST_JOBS = 2
 """How many instances are looked for at the same time: a node that answers may hang all the same."""
 PRIORITY = 10
@@ -51,7 +53,6 @@ class UnfinishedMoves(parts.Part):
         queue: Queue,
         intake: Intake,
         *,
-        alive: Callable[[], Collection[str]],
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
         failures: Failures | None = None,
@@ -60,7 +61,6 @@ class UnfinishedMoves(parts.Part):
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
-        self._alive = alive
         self._clock = clock
         self._monotonic = monotonic
         self._tried: dict[str, Tried] = {}
@@ -73,10 +73,13 @@ class UnfinishedMoves(parts.Part):
         if cluster.instances is not self._seen:
             self._seen = cluster.instances
             self._moving = tuple(instance for instance in cluster.instances.values() if instance.moving)
-        moving = {instance.uuid for instance in self._moving}
-        self._tried = {uuid: self._ended(tried) for uuid, tried in self._tried.items() if uuid in moving}
+        self._tried = {
+            instance.uuid: self._followed(instance, self._tried[instance.uuid])
+            for instance in self._moving
+            if instance.uuid in self._tried
+        }
         maintenance = cluster.maintenance
-        if not moving or maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
+        if not self._moving or maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
             return
         # A migration that goes on is one of them.
         opcodes = [opcode for job in self._queue.jobs.values() if not job.is_final for opcode in job.opcodes]
@@ -87,7 +90,10 @@ class UnfinishedMoves(parts.Part):
         for instance in sorted(due, key=self._last)[: max(0, free)]:
             await self._submit(cluster, instance)
 
-    def _ended(self, tried: Tried) -> Tried:
+    def _followed(self, instance: clusters.Instance, tried: Tried) -> Tried:
+        """The last look for an instance as it is by now; a node that is silent may know more once it answers."""
+        if any(self._intake.is_silent(uuid) for uuid in instance.places):
+            tried = replace(tried, times=1)
         if tried.ended < math.inf or self._queue.unfinished([tried.job]):
             return tried
         return replace(tried, ended=self._monotonic())
@@ -109,7 +115,7 @@ class UnfinishedMoves(parts.Part):
         node = cluster.nodes.get(uuid)
         if node is None or not clusters.reachable(cluster, node) or self._intake.is_silent(uuid):
             return False
-        return uuid in self._alive() or self._intake.last_said(uuid) > since
+        return self._intake.last_said(uuid) > since
 
     async def _submit(self, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
         look = instance_looks.find(cluster, instance.uuid)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance.agents import Seen
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
 
 from tests.unit.daemon import twins
@@ -87,7 +89,68 @@ def test_an_instance_is_looked_for_once_both_nodes_have_answered_since_its_migra
     play(scenario)
 
 
-@pytest.mark.parametrize("held", ["paused", "offline", "silent"])
+def test_a_node_that_polls_have_not_missed_yet_and_that_has_not_answered_since_is_not_waited_for_in_a_job(
+    play: Callable[..., None],
+) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.hear("node1", "node2", "node3")
+        await one.move()
+        await one.hear("node1", "node2")
+        nodes = one.service.configuration.current.nodes
+        one.service.intake.seen.update({uuid: Seen(answered=1.0) for uuid in nodes})
+        assert await one.step() == 0, "node3 may have died right after the hand-over"
+        one.service.intake.seen[one.service.configuration.current.node("node3").uuid] = Seen(answered=time.time() + 1)
+        assert await one.step() == 1
+
+    play(scenario)
+
+
+def test_the_pause_between_looks_grows_to_an_hour(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.move()
+        await one.hear("node2", "node3")
+        looks = [await one.step(later=later) for later in (0, 300, 600, 1200, 2400)]
+        assert looks == [1, 2, 3, 4, 5]
+        assert [await one.step(later=later) for later in (3599, 1, 3599, 1)] == [5, 6, 6, 7]
+
+    play(scenario)
+
+
+def test_a_node_that_was_silent_meanwhile_is_soon_looked_at_again(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.move()
+        await one.hear("node2", "node3")
+        assert [await one.step(later=later) for later in (0, 300, 600, 1200)] == [1, 2, 3, 4]
+        one.service.intake._heard.unreachable["node3"] = {"time": 1.0, "text": "no route to host"}
+        assert await one.step(later=301) == 4
+        await one.hear("node3")
+        assert await one.step() == 5, "its answer is news: nobody waits for the hour"
+        assert [await one.step(later=later) for later in (599, 1)] == [5, 6]
+
+    play(scenario)
+
+
+def test_the_least_recently_tried_are_next(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        cluster = one.service.configuration.current
+        names = {cluster.instance(f"instance{number}").uuid: number for number in (1, 2, 3)}
+        await one.move("instance2")
+        await one.move("instance3")
+        await one.hear("node2", "node3")
+        assert await one.step() == 2
+        await one.move("instance1")
+        await one.hear("node2", "node3")
+        one.now += 10
+        assert await one.step() == 3, "one that was never looked for is first"
+        assert await one.step(later=1000) >= 5
+        jobs = sorted(one.service.queue.jobs.values(), key=lambda job: job.id)
+        tried = [names[str(job.opcodes[0].params["instance"])] for job in jobs]
+        assert tried[:5] == [2, 3, 1, 2, 3]
+
+    play(scenario, instances=3)
+
+
+@pytest.mark.parametrize("held", ["paused", "offline", "silent", "emergency", "drained"])
 def test_nobody_looks_while_maintenance_is_paused_or_a_node_does_not_answer(
     play: Callable[..., None], held: str
 ) -> None:
@@ -100,6 +163,10 @@ def test_nobody_looks_while_maintenance_is_paused_or_a_node_does_not_answer(
             await one.commit(changes.SettingsStand(dataclasses.replace(settings, paused="the switch is replaced")))
         elif held == "offline":
             await one.commit(membership.NodeStands(dataclasses.replace(node, offline=True)))
+        elif held == "emergency":
+            await one.commit(changes.EpoStands((), (), by="me", returning=False))
+        elif held == "drained":
+            one.service.queue.set_drained(True)
         else:
             one.service.intake._heard.unreachable["node3"] = {"time": 1.0, "text": "no route to host"}
         assert await one.step() == 0
