@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import errors, failovers, known_off, possible_loss
-from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
+from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence, whereabouts
 from ..plugin_utils.rounds import audit_lines
 
 with libraries.optional():
@@ -43,7 +43,7 @@ class ActionModule(module_answers.Action):
     the `objection`, '' for none, and what only the possible loss is against (`waits`), whether the target's replica may
     become primary without its peer (`alone`), what is promoted by force (`forced`, '' for nothing), whether both nodes
     said that the pair is `in_sync`, whether it runs on the target already (`adopts`), whether the source answered
-    (`answers`), and what may be lost (`loss`, `text`).
+    (`answers`), what may be lost (`loss`, `text`), and the command that ends its guest on a node (`end`).
     """
 
     _requires_connection = False
@@ -96,6 +96,7 @@ class ActionModule(module_answers.Action):
             "answers": asked.source_answers,
             "loss": loss,
             "text": text,
+            "end": whereabouts.end_command(name, options["instance"]["hypervisor"]),
         }
 
 

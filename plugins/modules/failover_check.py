@@ -146,4 +146,8 @@ text:
   description: The same in a sentence, empty for none.
   returned: success
   type: str
+end:
+  description: The command that ends the guest of the instance, for a person on the node where it is to end.
+  returned: success
+  type: str
 """

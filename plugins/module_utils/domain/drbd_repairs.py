@@ -81,7 +81,7 @@ def _roles(sides: Sides) -> Optional[Verdict]:
     if sides.is_connected:
         return Verdict(Kind.WAITING, "both sides are primary: the instance migrates")
     return _refused(
-        "both sides are primary, and apart",
+        "both sides are primary, and not connected",
         "where it runs (roundsman cluster verify); to give up what one of them wrote, the node named (roundsman "
         "instance repair-disks NAME --discard NODE)",
     )

@@ -189,7 +189,7 @@ class Migrations:
         if here.state is not State.RUNNING:
             raise errors.Failed(f"{name} is {here.text} here: only what runs is migrated live")
         if there is not None:
-            raise errors.Failed(f"{name} is on the target already, {there.text}: it must be stopped on one of the two")
+            raise errors.Failed(f"{name} is {_twice(name, here, there)}, then retry")
         return True
 
     def _run(self, name: str, chosen: List[str], *, limit: float) -> str:
@@ -255,7 +255,7 @@ class Migrations:
         if here.state is State.MOVING:
             return self._half_way(name, there, unanswered=unanswered, far=far, watched=watched)
         if there is not None and there.state is not State.MOVING:
-            return Where.UNSURE, f"it is {here.text} here and {there.text} on the target: stop it on one of the two"
+            return Where.UNSURE, f"it is {_twice(name, here, there)}"
         if there is not None and here.state is State.RUNNING:
             # It surely runs here: what the migration half made there is nobody's.
             with contextlib.suppress(errors.Failed):
@@ -341,6 +341,14 @@ def _gone(there: Optional[Domain], *, unanswered: str, uri: str) -> Tuple[Where,
         return Where.NOT_THERE, f"it is neither here nor on the target ({uri})"
     where = Where.THERE if there.state is State.RUNNING else Where.UNSURE
     return where, f"it is {there.text} on the target ({uri}), and not here"
+
+
+def _twice(name: str, here: Domain, there: Domain) -> str:
+    """How it is on both nodes, with the command that ends one of the two guests, and where a person runs that."""
+    halted = [node for node, one in (("this node", here), ("the target", there)) if one.state is not State.RUNNING]
+    where = halted[0] if len(halted) == 1 else "the node whose guest has the older data"
+    end = f"virsh --connect qemu:///system destroy {name}"
+    return f"{here.text} here and {there.text} on the target: run `{end}` on {where}"
 
 
 def notes(root: pathlib.Path) -> Dict[str, _Note]:

@@ -49,7 +49,7 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "epo_returned": {"nodes": {}},
     "evacuate_node": {"node": "node10"},
     "failover_check": {
-        "instance": INSTANCE,
+        "instance": {**INSTANCE, "hypervisor": "kvm"},
         "source": {"name": "node2"},
         "target": {"name": "node3", "disks": {}, "guests": {}},
         "replicated": False,

@@ -43,6 +43,7 @@ GUARDED: dict[str, Any] = {
     "instance_unasked": [],
 }
 Told = dict[str, Any]
+ENDS: Told = {"instance_check": {"end": "virsh destroy it"}}
 
 
 NOT_OFF = "Refuse to start a second copy where the source is not off any more"
@@ -782,6 +783,11 @@ def test_a_guest_is_recorded_where_a_migration_took_it_once_its_source_has_not_g
     twice = role_tasks.task("instance", "failover_adopt", "Refuse to record an instance that both nodes have")
     assert role_tasks.runs("instance", fence, {**GUARDED, **told}) is is_fenced
     assert role_tasks.refuses("instance", twice, {**GUARDED, **told}) is is_refused
+    if is_refused:
+        text = role_tasks.value("instance", twice["ansible.builtin.fail"]["msg"], {**GUARDED, **told, **ENDS})
+        is_twice = source["states"][DRBD["name"]] == "running"
+        where = "the node whose guest has the older data" if is_twice else ONE["name"]
+        assert text.endswith(f": run `virsh destroy it` on {where}, then retry")
     names = [one["name"] for one in role_tasks.tasks("instance", "failover_adopt")]
     assert names.index(fence["name"]) < names.index("Record it where it runs")
     assert not any("start" in name.lower() for name in names)

@@ -12,6 +12,7 @@ from .libvirt_twin import HALTED, MOVING, OFF, RUNS, Domain, Libvirts, facts
 if TYPE_CHECKING:
     from pathlib import Path
 
+END = "run `virsh --connect qemu:///system destroy a`"
 TCP = {"migration_transport": "tcp", "migration_limit": "60"}
 
 
@@ -39,8 +40,8 @@ def test_an_instance_is_handed_over_once(libvirts: Libvirts, driver: kvm.Driver)
         (None, None, "a does not run here, nor on the target"),
         (None, HALTED, "a does not run here, nor on the target"),
         (HALTED, None, "a is paused after an I/O error of a disk here: only what runs is migrated live"),
-        (RUNS, RUNS, "a is on the target already, running: it must be stopped on one of the two"),
-        (RUNS, MOVING, "a is on the target already, in migration"),
+        (RUNS, RUNS, f"a is running here and running on the target: {END} on the node whose guest has the "),
+        (RUNS, MOVING, f"a is running here and in migration on the target: {END} on the target, then retry"),
     ],
 )
 def test_what_does_not_run_here_or_is_there_is_not_touched(
@@ -168,8 +169,8 @@ def test_what_a_migration_half_made_there_ends_once_it_surely_runs_here(
     [
         (None, MOVING, "it is in migration on the target (qemu+tcp://n2/system), and not here"),
         (MOVING, MOVING, "it is paused in migration here, and in migration on the target (qemu+tcp://n2/system)"),
-        (RUNS, RUNS, "it is running here and running on the target: stop it on one of the two"),
-        (HALTED, RUNS, "it is paused after an I/O error of a disk here and running on the target: stop it on one of"),
+        (RUNS, RUNS, f"it is running here and running on the target: {END} on the node whose guest has the older data"),
+        (HALTED, RUNS, f"it is paused after an I/O error of a disk here and running on the target: {END} on this"),
     ],
 )
 def test_what_is_doubtful_is_said_and_left_as_it_is(
