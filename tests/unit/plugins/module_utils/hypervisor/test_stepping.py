@@ -61,7 +61,7 @@ def test_the_driver_is_told_what_is_known_of_other_nodes(
     driver: kvm.Driver, monkeypatch: pytest.MonkeyPatch, *, starts: bool, given: dict[str, Any], told: dict[str, Any]
 ) -> None:
     seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(driver, "start" if starts else "stop", lambda *_, **options: bool(seen.append(options)))
+    monkeypatch.setattr(driver, "start" if starts else "stop", lambda *_, **options: seen.append(options))
     monkeypatch.setattr(driver, "states", lambda: {"a": "running"} if starts else {})
     make(driver, starts=starts, **given)
     assert seen == [told]
