@@ -68,7 +68,7 @@ class Story(counting_guests.Story):
         building.await_node(self.bed, node, seconds=building.BOOT)
         incident = self.daemon.incident(node)
         if incident is not None:
-            self.command("incident", "ack", node)
+            self.command("incident", "ack", incident["id"])
         self.command("node", "online", node, "--force")
         self.command("instance", "repair-disks", NAME)
         self.assert_healthy(self.other(node))
