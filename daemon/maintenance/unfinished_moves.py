@@ -1,6 +1,6 @@
 """Instances of which a migration has not ended: a job looks for each once both nodes answer where it may run.
 
-The look records where it runs, and starts, stops and fences nothing. One that runs on neither node waits for a person.
+The look records where it runs; it starts and fences nothing. One that runs on neither node waits for a person.
 """
 
 from __future__ import annotations
