@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class FindInstance:
     """See on which of some nodes (UUIDs) an instance runs, record it as its primary, and let only it write the disks.
 
-    Nothing is started or fenced; a migration that goes on is aborted at its limit. It is done after a run was lost, and again once the nodes answer.
+    Nothing is started or fenced; a migration that goes on is aborted at its limit. It is done after a run was lost, and
+    again once the nodes answer.
     """
 
     kind: ClassVar[str] = "find_instance"
