@@ -17,6 +17,7 @@ from ...plugins.module_utils.domain import (
 )
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence, split_brains
+from ...plugins.plugin_utils.opcodes import contract
 from ..jobs import values
 from . import at_work, reported_replicas
 
@@ -84,13 +85,9 @@ def all_moving(
     """The same of all instances by name, or of those that may run on these nodes (UUIDs); not while jobs are at it."""
     moved = [instance for instance in cluster.instances.values() if instance.moving]
     found = [instance for instance in moved if places is None or not places.isdisjoint(instance.places)]
-    seen, busy = _heard(cluster, intake) if found else cluster, _busy(queue) if found else set()
+    seen, busy = contract.observed(cluster, intake) if found else cluster, _busy(queue) if found else set()
     told = {instance.name: moving(seen, instance) or {} for instance in found if instance.uuid not in busy}
     return [{"instance": name, **told[name]} for name in sorted(told, key=clusters.natural)]
-
-
-def _heard(cluster: clusters.Cluster, intake: Intake) -> clusters.Cluster:
-    return clusters.observed(cluster, silent=[uuid for uuid in cluster.nodes if intake.is_silent(uuid)])
 
 
 def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, str]]:
@@ -244,7 +241,7 @@ def explain(
         "failing": list(failing),
         "instance": placed(cluster, instance),
         "at_work": jobs,
-        "moving": None if jobs else moving(_heard(cluster, intake), instance),
+        "moving": None if jobs else moving(contract.observed(cluster, intake), instance),
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
         "being_made": replica_evidence.made_text(cluster, instance) or None,

@@ -217,12 +217,15 @@ class Queue:
         """Those of these jobs that have not ended."""
         return [number for number in ids if number in self.jobs and not self.jobs[number].is_final]
 
+    def unfinished_opcodes(self) -> list[values.Opcode]:
+        """The opcodes of all jobs that have not ended, those of them included that have."""
+        return [opcode for job in self.jobs.values() if not job.is_final for opcode in job.opcodes]
+
     def instances_at_work(self) -> set[str]:
         """The instances (UUIDs) on which jobs are at work."""
-        opcodes = (opcode for job in self.jobs.values() if not job.is_final for opcode in job.opcodes)
         return {
             str(opcode.params["instance"])
-            for opcode in opcodes
+            for opcode in self.unfinished_opcodes()
             if opcode.status is values.Status.RUNNING and "instance" in opcode.params
         }
 

@@ -95,7 +95,7 @@ class LeftBehind(parts.Part):
         self._failed = {uuid: failed for uuid, failed in self._failed.items() if _is_in_service(cluster, uuid)}
         if not known:
             return
-        at_work = [opcode for job in self._queue.jobs.values() if not job.is_final for opcode in job.opcodes]
+        at_work = self._queue.unfinished_opcodes()
         # The least recently tried is next, so that those of a node do not wait for the retries of one.
         for left in sorted(known.values(), key=self._last):
             maintenance = self._configuration.current.maintenance

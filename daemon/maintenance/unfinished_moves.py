@@ -82,8 +82,7 @@ class UnfinishedMoves(parts.Part):
         if not self._moving or maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
             return
         # A migration that goes on is one of them.
-        opcodes = [opcode for job in self._queue.jobs.values() if not job.is_final for opcode in job.opcodes]
-        busy = {opcode.params.get("instance") for opcode in opcodes}
+        busy = {opcode.params.get("instance") for opcode in self._queue.unfinished_opcodes()}
         free = MOST_JOBS - sum(tried.ended == math.inf for tried in self._tried.values())
         due = [instance for instance in self._moving if instance.uuid not in busy and self._is_due(cluster, instance)]
         # The least recently tried is next.
