@@ -149,7 +149,6 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
     stopping = [step.name for step in preview.steps if step.contact and step.instances]
     by_name = Holdings(cluster.instances).by_name
     uuids = {step.name: step.uuid for step in preview.steps}
-    elsewhere = epo.stopped_twice(cluster, preview)
     return {
         "code": preview.code,
         "preview": [*preview.lines, f"code {preview.code}" + ("" if go else ": nothing is done yet, confirm with it")],
@@ -158,7 +157,8 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
         "stopping": stopping if go and not preview.on else [],
         "instances": {
             step.name: [
-                {**facts, "stops_elsewhere": facts["name"] in elsewhere}
+                # Where it ran last stays on record as not known, and its start looks on both nodes.
+                {**facts, "only_here": bool(by_name[facts["name"]].moving)}
                 for facts in instance_facts.step_facts(cluster, [by_name[name] for name in step.instances])
             ]
             for step in preview.steps

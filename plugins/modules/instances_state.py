@@ -103,12 +103,12 @@ options:
         description: The folder of its files.
         type: str
         default: /var/lib/roundsman/disks
-      stops_elsewhere:
+      only_here:
         description:
-          - Whether it is also stopped on the node to which a migration from here was to take it, or whether that node
-            is powered off.
+          - Whether it only must not be here, in no state, as it is on record that a migration of it has not ended, so
+            that its start looks for it on both nodes.
           - Otherwise it does not count as stopped here after a migration that was interrupted, and that took it to the
-            other node, or may have taken it there.
+            other node, or may have taken it there, and what is half made here is not ended.
         type: bool
         default: false
   time_limit:
@@ -176,14 +176,14 @@ from ..module_utils import instance_lock, instance_options, instance_with_disks
 from ..module_utils.domain import errors
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
-ELSEWHERE = {"type": "bool", "default": False}
+ONLY_HERE = {"type": "bool", "default": False}
 SPEC: Dict[str, Any] = {
     "state": {"type": "str", "required": True, "choices": ["started", "stopped", "standby"]},
     "instances": {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS, "stops_elsewhere": ELSEWHERE},
+        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS, "only_here": ONLY_HERE},
     },
     "time_limit": {"type": "float"},
     "connecting": {"type": "list", "elements": "str", "default": []},

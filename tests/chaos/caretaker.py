@@ -9,7 +9,7 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
 
-from tests.chaos import stage
+from tests.chaos import scenes, stage
 from tests.integration import states
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class Caretaker:
         """Start an instance; if that does not help stop what is left of it, or fail it over."""
         path = f"/2/instances/{one.name}"
         times = self._times.get(f"{path}/startup", 0)
+        if times % 3 == 2:
+            scenes.end_paused(self._lab.lab.nodes(), one.name)
         for kind in ("startup",) if times % 3 < 2 else ("shutdown", "startup", "failover"):
             self._ask(kind, "PUT", f"{path}/{kind}", {}, is_urgent=times % 3 == 2 and kind != "shutdown")
 

@@ -19,7 +19,7 @@ from tests.integration import states
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
@@ -171,6 +171,7 @@ class Scenes:
         yield self._ended(self._ask("migrate", "PUT", f"/2/instances/{cast.instance}/migrate", {}))
         cast.primary.fail_migrations("")
         yield self._ended(self._start(cast))
+        end_paused((cast.primary, cast.secondary, cast.other), cast.instance)
         yield self._ended(self._ask("shutdown", "PUT", f"/2/instances/{cast.instance}/shutdown", {}))
         yield self._ended(self._start(cast))
 
@@ -289,3 +290,12 @@ def _demote(node: world.LabNode, resource: str) -> None:
     """What the job that brings a node online tells a person to do; a guest that ended leaves DRBD's role as it was."""
     with contextlib.suppress(errors.RoundsmanError):
         simulated_programs.SimulatedPrograms(node.root).run("drbdadm", "secondary", resource)
+
+
+def end_paused(nodes: Iterable[world.LabNode], instance: str) -> None:
+    """Let a person end what a migration left paused, on every node, as a refused start or stop says."""
+    for node in nodes:
+        hypervisor = fake.Driver(node.root, opcode="by hand")
+        if hypervisor.states().get(instance, "running") != "running":
+            with contextlib.suppress(errors.Failed):  # the node has no power
+                hypervisor.stop(instance, time_limit=0, only_here=True)

@@ -138,7 +138,8 @@ class Settling:
         for name in self._down():
             tries = self._tries.get(f"startup {name}", 0)
             if tries == 1:
-                # What is paused in a migration is to be stopped first, as the refused start says.
+                # What is paused in a migration is to be ended first, as the refused start says.
+                scenes.end_paused(self._lab.lab.nodes(), name)
                 asked.append(self._ask("PUT", f"/2/instances/{name}/shutdown", {}, key=f"shutdown {name}"))
             if tries < TRIES:
                 asked.append(self._ask("PUT", f"/2/instances/{name}/startup", {}, key=f"startup {name}"))

@@ -1,7 +1,8 @@
-"""The simulated hypervisor of the lab: an instance "runs" on the node that has its file in `RUNNING`.
+"""The simulated hypervisor of the lab: it starts, stops and hands over the guests of its node.
 
-Every event of an instance is appended, durably, to the node's journal. A live migration takes the instance's hypervisor
-parameter `migration_seconds`, then moves the file to the other node in one step; a soft stop takes `shutdown_seconds`.
+A live migration takes the instance's hypervisor parameter `migration_seconds`, then moves the guest's file to the other
+node in one step; a soft stop takes `shutdown_seconds`. A migration that was interrupted leaves a note until the node
+boots: meanwhile its instance is neither started here, nor taken for stopped, by the rules of the driver `kvm`.
 Faults are in `simulated_node`. `recover` completes the journal after a step that was killed before its entry.
 """
 
@@ -11,77 +12,62 @@ import contextlib
 import json
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from ....plugins.module_utils.domain import errors
 from ....plugins.module_utils.domain import hvparams as parameters
-from . import node_journal, simulated_node, simulated_world
+from ....plugins.module_utils.hypervisor import kvm_migration
+from ....plugins.module_utils.hypervisor.kvm_migration import Where
+from . import node_journal, simulated_guests, simulated_node, simulated_world
 
-RUNNING = "var/lib/roundsman/fake/running"
+RUNNING = simulated_guests.RUNNING
 JOURNAL = node_journal.JOURNAL
 MIGRATING = "var/lib/roundsman/fake/migrating"
 append = node_journal.append
 PAUSED = "var/lib/roundsman/fake/paused"
-ARRIVALS, DEPARTURES = frozenset({"started", "received", "resumed"}), frozenset({"stopped", "handed over"})
+ARRIVALS, DEPARTURES = simulated_guests.ARRIVALS, simulated_guests.DEPARTURES
 WRITES_PER_SECOND = simulated_world.WRITES_PER_SECOND
 """How often an instance that has disks writes its counter to them."""
-LOOK = 0.1
-"""How often a soft stop looks whether the instance has stopped, in seconds."""
 PHASES = ("before", "during", "after", "paused", "lost")
 """Where a migration can be made to fail: before anything moved; in mid copy; after the hand-over, when the instance
 runs on the target; in the hand-over, where the target runs the guest and reboots, and the source stays paused; after
 it, where the guest dies on the target."""
 
 
-class Driver:
+class Driver(simulated_guests.Guests):
     """The fake hypervisor of the node with this root; `opcode` is written beside every event.
 
     A driver belongs to the boot of its node in which it was made: after another boot it changes nothing any more.
     """
-
-    def __init__(self, root: Path, *, opcode: str) -> None:
-        self._root = root
-        self._opcode = opcode
-        self._boot = simulated_node.boot_id(root)
 
     @property
     def progress(self) -> Mapping[str, float]:
         """Nothing: a simulated migration has no memory to copy."""
         return {}
 
-    def running(self) -> List[str]:
-        """The names of the instances that run here."""
-        return _names(self._root / RUNNING)
-
     def states(self) -> Dict[str, str]:
         """Of every instance that is here its state in plain words."""
-        paused = dict.fromkeys(_names(self._root / PAUSED), "paused in migration")
+        paused = dict.fromkeys(simulated_guests.names(self._root / PAUSED), "paused in migration")
         return {**paused, **dict.fromkeys(self.running(), "running")}
-
-    def facts(self) -> Dict[str, Dict[str, Any]]:
-        """Of every instance that runs here its memory (MiB), vcpus, and the CPU time it has used, which is none."""
-        found = {}
-        for name in self.running():
-            stated = self._stated(name)
-            if stated is not None:
-                found[name] = {"memory": stated.get("memory", 0), "vcpus": stated.get("vcpus", 1), "cpu_seconds": 0.0}
-        return found
 
     def migrations(self) -> Dict[str, Dict[str, Any]]:
         """The migrations that were begun and have no known end."""
-        return {name: {} for name in _names(self._root / MIGRATING)}
+        return {name: {} for name in simulated_guests.names(self._root / MIGRATING)}
 
-    def start(self, name: str, facts: Mapping[str, Any], *, runs_nowhere: bool = False) -> bool:  # noqa: ARG002
+    def start(self, name: str, facts: Mapping[str, Any], *, runs_nowhere: bool = False) -> bool:
         """Start an instance on the `devices` of its facts; returns whether it was not running yet.
 
+        With `runs_nowhere` it is known that no other node runs it, though the target of a migration that was
+        interrupted does not answer.
+
         Raises:
-            Failed: the node has no such hypervisor or no power, a device cannot be written, or the instance is here
-                and paused.
+            Failed: the node has no such hypervisor or no power, a device cannot be written, the instance is here and
+                paused, or a migration that was interrupted took it to another node, where it runs or may run.
         """
-        path = self._path(name)
+        told, path = self._settled(name), self._path(name)
+        if told is not None and not kvm_migration.may_start(told[0], runs_nowhere=runs_nowhere):
+            raise errors.Failed(f"{name} was not started: {told[1]}")
         with self._alive():
-            if (self._root / PAUSED / path.name).exists():
-                raise errors.Failed(f"{name} is here already, paused in migration: stop it first")
             if path.exists():
                 return False
             if not path.parent.is_dir():
@@ -90,37 +76,32 @@ class Driver:
             with path.open("x") as stream:
                 json.dump(dict(facts), stream)
             self._note(name, "started", counter=counter)
+        self._intent(name).unlink(missing_ok=True)
         return True
 
-    def stop(self, name: str, *, time_limit: float, stops_elsewhere: bool = False) -> bool:  # noqa: ARG002
+    def stop(self, name: str, *, time_limit: float, only_here: bool = False) -> bool:
         """Stop an instance softly, and hard after `time_limit` seconds; returns whether it was here.
 
-        A paused instance cannot hear a soft stop.
+        With `only_here` it only must not be here, in no state, and whoever starts it looks for it on both nodes of a
+        migration that was interrupted.
 
         Raises:
-            Failed: the node has no power.
+            Failed: the node has no power, the instance is paused in migration, or a migration that was interrupted took
+                it to another node, where it runs or may run.
         """
-        paused = self._root / PAUSED / f"{name}.json"
+        told, paused = self._settled(name), self._root / PAUSED / f"{name}.json"
+        is_left = told is not None and told[0] is not Where.NOT_THERE and not self._path(name).exists()
+        if told is not None and is_left and not only_here:
+            raise errors.Failed(f"{name} was not stopped: {told[1]}")
         if paused.exists():
             with self._alive():
                 paused.unlink()
-                (self._root / MIGRATING / paused.name).unlink(missing_ok=True)
                 self._note(name, "paused removed")
             return True
         if not self._path(name).exists():
             return False
         why = "stop" if time_limit > 0 and self._ends_softly(name, time_limit=time_limit) else "destroy"
         self.end(name, why=why)
-        return True
-
-    def end(self, name: str, *, why: str) -> bool:
-        """Let an instance end at once, by its hypervisor, its user or a crash; returns whether it ran."""
-        with self._alive():
-            try:
-                self._path(name).unlink()
-            except FileNotFoundError:
-                return False
-            self._note(name, "stopped", why=why, counter=self._stop_writing(name))
         return True
 
     def die(self, *, why: str) -> None:
@@ -131,10 +112,11 @@ class Driver:
         for name in self.running():
             self._path(name).unlink()
             self._note(name, "stopped", why=why, counter=counters.get(name))
-        for name in _names(self._root / PAUSED):
+        for name in simulated_guests.names(self._root / PAUSED):
             (self._root / PAUSED / f"{name}.json").unlink()
-            (self._root / MIGRATING / f"{name}.json").unlink(missing_ok=True)
             self._note(name, "paused removed")
+        for name in self.migrations():
+            self._intent(name).unlink()
 
     def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool:
         """Hand a running instance over to the node whose wire is the folder `target`.
@@ -149,6 +131,7 @@ class Driver:
             if (self._root / PAUSED / there.name).exists():
                 raise errors.Failed(f"{name} is paused in migration here: only what runs is migrated live")
             if there.exists():
+                self._intent(name).unlink(missing_ok=True)
                 return False
             raise errors.Failed(f"{name} does not run here, nor on the target")
         fails = simulated_node.fault(self._root, simulated_node.MIGRATION)
@@ -156,7 +139,7 @@ class Driver:
             raise errors.Failed("the target node does not answer")
         if there.exists():
             raise errors.Failed(f"{name} runs on the target already: it must be stopped on one of the two")
-        intent, root = self._root / MIGRATING / there.name, Path(target).resolve()
+        intent, root = self._intent(name), Path(target).resolve()
         begun = {"target": target, "opcode": self._opcode, "boot": simulated_node.boot_id(root)}
         intent.parent.mkdir(exist_ok=True)
         intent.write_text(json.dumps(begun))
@@ -172,7 +155,8 @@ class Driver:
         if fails == "paused":
             reboot(root, by="a migration that failed")
             raise errors.Failed(f"{name} was not migrated: the target's connection broke; it is paused here")
-        intent.unlink()
+        if fails != "after":
+            intent.unlink()
         self._break_end(name, root, fails)
         return True
 
@@ -207,19 +191,16 @@ class Driver:
                 why = error.strerror if isinstance(error, OSError) else error
                 raise errors.Failed(f"the migration of {name} broke off: {why}; it still runs here") from error
             self._note(name, "handed over", counter=counter)
-            append(root, self._entry(name, "received", counter=counter))
+            node_journal.append(root, self._entry(name, "received", counter=counter))
 
     def recover(self, name: str) -> str:
         """Write into the journals what a step that was killed had done to an instance; nobody else may work on it.
 
-        Returns what a person has to know, "" where the journals say it all. A paused instance goes on only where its
-        target is in the boot in which the migration began, and has not got it.
+        Returns what a person has to know, "" where the journals say it all.
         """
-        intent, told = self._root / MIGRATING / f"{name}.json", ""
-        if (self._root / PAUSED / intent.name).exists():
-            told = self._recover_paused(name, intent)
-        elif intent.exists():
-            self._recover_migration(name, intent)
+        told = self._settled(name)
+        if told is not None and told[0] is Where.THERE:
+            self._intent(name).unlink(missing_ok=True)
         is_here, last = self._path(name).exists(), self._last(self._root, name)
         # Where it does not run its disks are closed, whatever a killed step had opened them for.
         counter = self._acknowledged(name) if is_here else self._stop_writing(name)
@@ -227,13 +208,40 @@ class Driver:
             self._note(name, "started", counter=counter)
         elif not is_here and last in ARRIVALS:
             self._note(name, "stopped", why="stop", counter=counter)
+        return "" if told is None or told[0] in {Where.THERE, Where.NOT_THERE} else f"{name}: {told[1]}"
+
+    def _settled(self, name: str) -> Optional[Tuple[Where, str]]:
+        """Put in order what a migration left that was interrupted; None if there was none.
+
+        A paused instance goes on only where its target is in the boot in which the migration began, and has not got it.
+        """
+        intent = self._intent(name)
+        if (self._root / PAUSED / intent.name).exists():
+            told = self._settled_paused(name, intent)
+        elif intent.exists():
+            told = self._settled_migration(name, intent)
+        else:
+            return None
+        if told[0] is Where.NOT_THERE:
+            intent.unlink(missing_ok=True)
         return told
 
-    def _recover_migration(self, name: str, intent: Path) -> None:
-        begun = _read(intent)
-        if begun is not None:  # else it was killed while it wrote down what it was about to do, and had done nothing
-            self._enter_hand_over(name, begun)
-        intent.unlink()
+    def _settled_migration(self, name: str, intent: Path) -> Tuple[Where, str]:
+        begun = simulated_guests.read(intent)
+        if begun is None:  # it was killed while it wrote down what it was about to do, and had done nothing
+            return Where.NOT_THERE, "its migration was not begun"
+        self._enter_hand_over(name, begun)
+        target = Path(begun["target"])
+        if self._path(name).exists():
+            return Where.NOT_THERE, "it is running here"
+        if not target.exists():
+            return (
+                Where.UNANSWERED,
+                f"it is not here, and the target does not answer: it may run there{self._lost(intent)}",
+            )
+        if (target / RUNNING / intent.name).exists():
+            return Where.THERE, "it is running on the target, and not here"
+        return Where.NOT_THERE, "it is neither here nor on the target"
 
     def _enter_hand_over(self, name: str, begun: Mapping[str, str]) -> None:
         """Put into both journals a hand-over that took place."""
@@ -249,90 +257,37 @@ class Driver:
             (target, "received", is_there and self._last(target, name) not in ARRIVALS),
         ):
             if is_new:
-                append(root, {**self._entry(name, event, counter=counter), "opcode": begun["opcode"]})
+                node_journal.append(root, {**self._entry(name, event, counter=counter), "opcode": begun["opcode"]})
 
-    def _recover_paused(self, name: str, intent: Path) -> str:
-        begun, paused = _read(intent), self._root / PAUSED / intent.name
+    def _settled_paused(self, name: str, intent: Path) -> Tuple[Where, str]:
+        begun, paused = simulated_guests.read(intent), self._root / PAUSED / intent.name
+        end = f"; to end it, run `rm {paused}`"
         if begun is None:
-            return f"{name} is paused in migration here, and it is not known whether it ran elsewhere"
+            return Where.UNSURE, f"it is paused in migration here, and it is not known whether it ran elsewhere{end}"
         self._enter_hand_over(name, begun)
         target = Path(begun["target"])
         if self._path(name).exists():  # killed before the hand-over
             paused.unlink()
-        elif not target.exists():
-            return f"{name} is paused in migration here, and the target does not answer: it may run there"
-        elif (target / RUNNING / intent.name).exists():
+            return Where.NOT_THERE, "it is running here"
+        if not target.exists():
+            return Where.UNSURE, "it is paused in migration here, and the target does not answer: it may run there"
+        if (target / RUNNING / intent.name).exists():
             paused.unlink()
-        elif simulated_node.boot_id(target) != begun["boot"]:
-            return f"{name} is paused in migration here, and may have run on the target, which has booted since"
-        else:
-            counter = self._start_writing(name, _read(paused) or {})
-            paused.rename(self._path(name))
-            self._note(name, "resumed", counter=counter)
-        intent.unlink()
-        return ""
+            return Where.THERE, "it is running on the target, and not here"
+        if simulated_node.boot_id(target) != begun["boot"]:
+            text = f"it is paused in migration here, and may have run on the target, which has booted since{end}"
+            return Where.UNSURE, text
+        counter = self._start_writing(name, simulated_guests.read(paused) or {})
+        paused.rename(self._path(name))
+        self._note(name, "resumed", counter=counter)
+        return Where.NOT_THERE, "it is running here again"
 
     @staticmethod
-    def _last(root: Path, name: str) -> str:
-        path = root / JOURNAL
-        lines = path.read_text().splitlines() if path.exists() else []
-        entries = (json.loads(line) for line in reversed(lines) if f'"{name}"' in line)
-        moves = (entry["event"] for entry in entries if entry.get("instance") == name)
-        return next((event for event in moves if event in ARRIVALS | DEPARTURES), "")
+    def _lost(intent: Path) -> str:
+        return f"; if the target is off and will stay off, run `rm {intent}`, then retry"
 
-    def _ends_softly(self, name: str, *, time_limit: float) -> bool:
-        """Wait until an instance has shut itself down; False when the time is over before."""
-        seconds = self._shutdown_seconds(name)
-        deadline = time.monotonic() + min(seconds, time_limit)
-        while self._path(name).exists():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return seconds <= time_limit
-            time.sleep(min(LOOK, left))
-        return True
-
-    def _shutdown_seconds(self, name: str) -> float:
-        fault = simulated_node.stop_fault(self._root, name)
-        if fault:
-            return float("inf") if fault == simulated_node.NEVER else float(fault)
-        return float(((self._stated(name) or {}).get("hvparams") or {}).get("shutdown_seconds", "0"))
-
-    def _stated(self, name: str) -> Optional[Dict[str, Any]]:
-        """The facts with which an instance was started; None while it is being started, or has just stopped."""
-        return _read(self._path(name))
-
-    def _alive(self) -> contextlib.AbstractContextManager[None]:
-        return simulated_node.alive(self._root, boot=self._boot)
-
-    def _path(self, name: str) -> Path:
-        return self._root / RUNNING / f"{name}.json"
-
-    def _note(self, name: str, event: str, **more: Any) -> None:
-        append(self._root, self._entry(name, event, **more))
-
-    def _entry(self, name: str, event: str, **more: Any) -> Dict[str, Any]:
-        known = {key: value for key, value in more.items() if value is not None}
-        return {"instance": name, "opcode": self._opcode, "event": event, **known}
-
-    def _has_disks(self) -> bool:
-        """Whether this is a node of a lab, whose disks are simulated."""
-        return (self._root / simulated_node.LAB).is_dir()
-
-    def _start_writing(self, name: str, facts: Mapping[str, Any]) -> Optional[int]:
-        """Open the disks of an instance; returns the counter that it reads, None where it has none."""
-        devices = facts.get("devices") or ()
-        if not devices or not self._has_disks():
-            return None
-        return simulated_world.start_writing(self._root, name, devices=devices, opcode=self._opcode)
-
-    def _stop_writing(self, name: str) -> Optional[int]:
-        return simulated_world.stop_writing(self._root, name) if self._has_disks() else None
-
-    def _acknowledged(self, name: str) -> Optional[int]:
-        return simulated_world.acknowledged(self._root, name) if self._has_disks() else None
-
-    def _hand_over_disks(self, name: str, target: Path) -> Optional[int]:
-        return simulated_world.hand_over(self._root, target, name) if self._has_disks() else None
+    def _intent(self, name: str) -> Path:
+        return self._root / MIGRATING / f"{name}.json"
 
 
 def lose_power(root: Path, *, by: str) -> None:
@@ -396,15 +351,3 @@ def come_up(root: Path) -> None:
         with contextlib.suppress(errors.Failed):  # its disks cannot be used here
             simulated_world.promote(root, name)
             Driver(root, opcode="autostart").start(name, json.loads(facts))
-
-
-def _names(folder: Path) -> List[str]:
-    return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
-
-
-def _read(path: Path) -> Optional[Dict[str, Any]]:
-    try:
-        content: Dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content

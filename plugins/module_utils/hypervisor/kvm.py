@@ -22,11 +22,6 @@ PAUSES = (0.25, 2.0)
 """How long between two looks at a domain that shuts down, in seconds: the first, and the longest."""
 
 
-_NOT_THERE = frozenset({Where.NOT_THERE})
-_LEFT = _NOT_THERE | {Where.THERE, Where.UNANSWERED}
-"""Where an instance that is not here may be, so that it is stopped here, though a migration from here has no end."""
-
-
 class Driver:
     """The KVM of this node; what it leaves for its next process is below `root`, `opcode` is whom it works for."""
 
@@ -86,25 +81,26 @@ class Driver:
         self._moves.forget(name)
         return True
 
-    def stop(self, name: str, *, time_limit: float, stops_elsewhere: bool = False) -> bool:
+    def stop(self, name: str, *, time_limit: float, only_here: bool = False) -> bool:
         """Stop an instance, softly, and hard after `time_limit` seconds; returns whether it was here.
 
         A migration that was interrupted is waited for as long as a soft stop. What is halted cannot hear one. Its
-        definition goes, too, so that no boot of the node starts it. With `stops_elsewhere` the caller stops the
-        instance on the target of that migration, too, or powers the target off: here it only must not run here.
+        definition goes, too, so that no boot of the node starts it. With `only_here` it only must not be here, in no
+        state, and whoever starts it looks for it on both nodes of that migration.
 
         Raises:
             Failed: it is still here, it arrives from another node, or a migration that was interrupted took it to
                 another node, where it runs or may run.
         """
         told, found = self._moves.recover(name, patience=time_limit), self._here.domain(name)
-        left = _LEFT if stops_elsewhere else _NOT_THERE
-        if told is not None and found is None and told[0] not in left:
+        is_left = told is not None and found is None and told[0] is not Where.NOT_THERE
+        if told is not None and is_left and not only_here:
             raise errors.Failed(f"{name} was not stopped: {told[1]}")
         released = self._release(name)
         if found is None:
             return released
-        self._refuse_arriving(found)
+        if not only_here:
+            self._refuse_arriving(found)
         if self._here.job(name).leaves:
             self._here.order("domjobabort", name)
         if found.state is State.RUNNING and time_limit > 0 and self._ends_softly(name, time_limit=time_limit):
@@ -141,7 +137,7 @@ class Driver:
         return self._here.release(name, keep=self._root / libvirt_host.DEFINITIONS / f"{name}.xml")
 
     def _refuse_elsewhere(self, name: str, where: Where, text: str, *, runs_nowhere: bool) -> None:
-        if where is Where.NOT_THERE or (where is Where.UNANSWERED and runs_nowhere):
+        if kvm_migration.may_start(where, runs_nowhere=runs_nowhere):
             return
         remedy = (
             "; restore the network link of the target, or start its libvirt, then retry. If the target is off and will "

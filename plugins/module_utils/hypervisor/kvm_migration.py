@@ -48,6 +48,14 @@ class Where(Enum):
     UNANSWERED = "it is not here, and the target does not answer"
 
 
+def may_start(where: Where, *, runs_nowhere: bool) -> bool:
+    """Whether an instance may be started on the source of a migration that was interrupted.
+
+    `runs_nowhere` is what the caller knows of all other nodes.
+    """
+    return where is Where.NOT_THERE or (where is Where.UNANSWERED and runs_nowhere)
+
+
 def uri(target: str, transport: str) -> str:
     """Where libvirt of the node with this address is reached.
 

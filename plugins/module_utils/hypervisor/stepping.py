@@ -48,8 +48,7 @@ def make(
         changed = hypervisor.start(name, facts, runs_nowhere=given.get("runs_nowhere", False))
     else:
         allowed = hvparams.kvm(texts).shutdown_timeout if limit is None else limit
-        elsewhere = given.get("stops_elsewhere", False)
-        changed = hypervisor.stop(name, time_limit=allowed, stops_elsewhere=elsewhere)
+        changed = hypervisor.stop(name, time_limit=allowed, only_here=given.get("only_here", False))
     after = hypervisor.states().get(name, GONE)
     if after != (drivers.RUNNING if starts else GONE):
         raise errors.Unconfirmed(f"{name} was to be {'started' if starts else 'stopped'}, and is {after}")

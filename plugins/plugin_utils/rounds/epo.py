@@ -157,16 +157,6 @@ def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     return Preview(on=False, steps=steps, last=last, degraded=tuple(sorted(degraded, key=clusters.natural)))
 
 
-def stopped_twice(cluster: clusters.Cluster, preview: Preview) -> frozenset[str]:
-    """The instances (names) that are stopped on both nodes where a migration that has not ended may have left them.
-
-    A node that is not contacted and loses its power counts as well.
-    """
-    among = {step.uuid for step in preview.steps if step.contact or step.power}
-    moving = (instance for instance in cluster.instances.values() if instance.moving)
-    return frozenset(instance.name for instance in moving if among.issuperset(instance.places))
-
-
 def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
     stopped = {uuid: cluster.instances[uuid] for uuid in _returning(cluster, known)}

@@ -332,8 +332,8 @@ MUTANTS = (
         (
             Edit(
                 FAKE,
-                '        elif simulated_node.boot_id(target) != begun["boot"]:\n',
-                "        elif not begun:\n",
+                '        if simulated_node.boot_id(target) != begun["boot"]:\n',
+                "        if not begun:\n",
             ),
         ),
     ),

@@ -92,13 +92,16 @@ def test_locks_that_are_not_granted_say_how_to_go_on(monkeypatch: pytest.MonkeyP
     assert world.cluster.maintenance.epo is not None
 
 
+@pytest.mark.parametrize("nodes", [["n2", "n10"], ["n2"], ["n10"]])
 @pytest.mark.parametrize("is_moving", [False, True])
-def test_the_stop_on_a_node_is_told_which_instances_are_stopped_on_the_other_node_too(*, is_moving: bool) -> None:
+def test_the_stop_on_each_node_is_told_of_which_instances_a_migration_has_not_ended(
+    *, is_moving: bool, nodes: list[str]
+) -> None:
     made = small_cluster.make()
     moved = dataclasses.replace(made.instances["i1"], moving="n10" if is_moving else "")
     cluster = clusters.with_instance(made, moved)
-    options = {"on": False, "names": ["n2", "n10"], "groups": False, "all": False}
+    options = {"on": False, "names": nodes, "groups": False, "all": False}
     told = epo._told(cluster, epo._preview(cluster, options), go=True, batch=10)["instances"]
-    found = {(node, one["name"]): one["stops_elsewhere"] for node, many in told.items() for one in many}
-    assert found["node2", "inst1"] is is_moving
-    assert found.get(("node10", "inst1"), False) is is_moving
+    found = {(node, one["name"]): one["only_here"] for node, many in told.items() for one in many}
+    assert found.get(("node2", "inst1"), is_moving) is is_moving
+    assert found.get(("node10", "inst1"), False) is (is_moving and "n10" in nodes)

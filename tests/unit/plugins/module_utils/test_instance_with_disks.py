@@ -52,7 +52,7 @@ class World:
         self.state[name] = drivers.RUNNING
         return True
 
-    def stop(self, name: str, *, time_limit: float, stops_elsewhere: bool = False) -> bool:
+    def stop(self, name: str, *, time_limit: float, only_here: bool = False) -> bool:
         self.happened.append(f"stop within {time_limit:g}")
         return self.state.pop(name, None) is not None
 

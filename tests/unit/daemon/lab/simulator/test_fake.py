@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, node_journal, simulated_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_migration_that_was_killed_is_in_the_journals_after_all(
     here, there = driver(tmp_path / "a"), driver(tmp_path / "b")
     here.start("x", {})
     acts = iter(range(4))
-    originals: dict[str, Any] = {"rename": Path.rename, "append": fake.append}
+    originals: dict[str, Any] = {"rename": Path.rename, "append": node_journal.append}
 
     def act(name: str, *given: Any) -> Any:
         if next(acts) == survived:
@@ -100,7 +100,7 @@ def test_a_migration_that_was_killed_is_in_the_journals_after_all(
 
     with monkeypatch.context() as killing, pytest.raises(Killed) if survived < 3 else contextlib.nullcontext():
         killing.setattr(Path, "rename", lambda *given: act("rename", *given))
-        killing.setattr(fake, "append", lambda *given: act("append", *given))
+        killing.setattr(node_journal, "append", lambda *given: act("append", *given))
         here.migrate("x", str(tmp_path / "b"), hvparams={})
     for one in (here, there, here):
         one.recover("x")
@@ -116,13 +116,13 @@ def test_a_start_and_a_stop_that_were_killed_are_in_the_journal_after_all(
     def killed(*_: Any) -> None:
         raise Killed
 
-    monkeypatch.setattr(fake, "append", killed)
+    monkeypatch.setattr(node_journal, "append", killed)
     with pytest.raises(Killed):
         one.start("x", {})
     monkeypatch.undo()
     one.recover("x")
     one.recover("x")
-    monkeypatch.setattr(fake, "append", killed)
+    monkeypatch.setattr(node_journal, "append", killed)
     with pytest.raises(Killed):
         one.stop("x", time_limit=0)
     monkeypatch.undo()
@@ -233,7 +233,9 @@ def paused(tmp_path: Path) -> fake.Driver:
     return here
 
 
-def test_a_paused_instance_is_neither_resumed_nor_started_nor_migrated_but_stopped(tmp_path: Path) -> None:
+def test_a_paused_instance_is_neither_resumed_nor_started_nor_migrated_and_ended_if_its_start_looks_on_both_nodes(
+    tmp_path: Path,
+) -> None:
     here = paused(tmp_path)
     assert here.states() == {"x": "paused in migration"}
     assert "may have run on the target, which has booted since" in here.recover("x")
@@ -241,9 +243,55 @@ def test_a_paused_instance_is_neither_resumed_nor_started_nor_migrated_but_stopp
         here.start("x", {})
     with pytest.raises(errors.Failed, match="paused in migration"):
         here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
-    assert here.stop("x", time_limit=60)
-    assert (here.states(), here.migrations()) == ({}, {})
+    with pytest.raises(errors.Failed, match=r"x was not stopped: it is paused in migration .* run `rm "):
+        here.stop("x", time_limit=60)
+    assert here.stop("x", time_limit=60, only_here=True)
+    assert (here.states(), list(here.migrations())) == ({}, ["x"])
     assert here.start("x", {})
+    assert here.migrations() == {}
+
+
+@pytest.mark.parametrize("there", ["runs", "is down", "booted"])
+def test_what_an_interrupted_migration_took_away_is_neither_started_nor_taken_for_stopped_where_it_may_run(
+    tmp_path: Path, there: str
+) -> None:
+    here, _ = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "after")
+    with pytest.raises(errors.Failed, match="before its end was confirmed"):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    if there == "is down":
+        fake.lose_power(tmp_path / "b", by="a test")
+    elif there == "booted":
+        fake.reboot(tmp_path / "b", by="a test")
+    if there == "booted":
+        assert here.start("x", {})
+        return
+    with pytest.raises(errors.Failed, match="x was not started: it is "):
+        here.start("x", {})
+    with pytest.raises(errors.Failed, match="x was not stopped: it is "):
+        here.stop("x", time_limit=0)
+    assert not here.stop("x", time_limit=0, only_here=True)
+    if there == "runs":
+        with pytest.raises(errors.Failed, match="x was not started: it is running on the target"):
+            here.start("x", {}, runs_nowhere=True)
+        assert (here.recover("x"), here.migrations()) == ("", {}), "whoever records where it runs was told"
+    else:
+        assert here.recover("x").startswith("x: it is not here, and the target does not answer: it may run there")
+        assert here.start("x", {}, runs_nowhere=True)
+    assert here.migrations() == {}
+
+
+def test_a_node_that_boots_knows_nothing_of_a_migration_any_more(tmp_path: Path) -> None:
+    here, there = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "after")
+    with pytest.raises(errors.Failed):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    fake.lose_power(tmp_path / "b", by="a test")
+    fake.reboot(tmp_path / "a", by="a test")
+    assert fake.Driver(tmp_path / "a", opcode="").migrations() == {}
+    assert there.running() == []
 
 
 def test_a_paused_instance_goes_on_where_its_target_never_booted_and_has_not_got_it(tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node, simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
+    fake,
+    node_journal,
+    simulated_node,
+    simulated_world,
+)
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_programs import SimulatedPrograms
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -201,7 +206,7 @@ def test_a_migration_that_was_killed_has_moved_the_writing_too(
         raise Killed
 
     with monkeypatch.context() as killing:
-        killing.setattr(*((fake, "append") if step == "note" else (simulated_world, "hand_over")), killed)
+        killing.setattr(*((node_journal, "append") if step == "note" else (simulated_world, "hand_over")), killed)
         with pytest.raises(Killed):
             here.migrate(NAME, str(nodes / "node2/wire"), hvparams={})
     for node in (*playing.NODES, "node1"):

@@ -53,8 +53,8 @@ def test_a_soft_stop_has_the_time_that_is_set(
     [
         (True, {}, {"runs_nowhere": False}),
         (True, {"runs_nowhere": True}, {"runs_nowhere": True}),
-        (False, {"limit": 3.0}, {"time_limit": 3.0, "stops_elsewhere": False}),
-        (False, {"limit": 3.0, "stops_elsewhere": True}, {"time_limit": 3.0, "stops_elsewhere": True}),
+        (False, {"limit": 3.0}, {"time_limit": 3.0, "only_here": False}),
+        (False, {"limit": 3.0, "only_here": True}, {"time_limit": 3.0, "only_here": True}),
     ],
 )
 def test_the_driver_is_told_what_is_known_of_other_nodes(

@@ -221,30 +221,6 @@ def test_an_instance_is_stopped_wherever_a_migration_may_have_taken_it_and_that_
     assert step(off(MOVING, "n10"), "n10").instances == ("inst1",)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "offline", "oob", "stopped"),
-    [
-        (["n2", "n10"], "", "!", {"inst1"}),
-        (["n2", "n10"], "", "ipmi", {"inst1"}),
-        (["n2", "n10"], "n10", "ipmi", {"inst1"}),
-        (["n2", "n10"], "n10", "!", set()),
-        (["n2", "n3"], "", "ipmi", set()),
-        (["n10"], "", "ipmi", set()),
-    ],
-)
-def test_an_instance_is_stopped_twice_where_both_its_nodes_are_contacted_or_lose_their_power(
-    nodes: list[str], offline: str, oob: str, stopped: set[str]
-) -> None:
-    told = {
-        uuid: dataclasses.replace(node, offline=uuid == offline, ndparams={"oob_program": oob} if uuid == "n10" else {})
-        for uuid, node in MOVING.nodes.items()
-    }
-    cluster = dataclasses.replace(MOVING, nodes=told)
-    assert planning.stopped_twice(cluster, off(cluster, *nodes)) == stopped
-    still = clusters.with_instance(cluster, dataclasses.replace(cluster.instances["i1"], moving=""))
-    assert planning.stopped_twice(still, off(still, *nodes)) == set()
-
-
 def test_an_instance_that_a_migration_may_have_taken_elsewhere_waits_for_a_person_at_the_return() -> None:
     assert on(MOVING).instances == ()
     assert "may run on node10" in step(on(MOVING), "n2").note
