@@ -11,6 +11,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, joining, parameter_rules, parameters
+from ...plugins.plugin_utils.opcodes import contract
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json
@@ -85,7 +86,7 @@ def _nodes(routes: APIRouter, service: Service) -> None:
     @routes.delete("/nodes/{name}", response_model=int)
     async def remove(name: str, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
-        joining.remove(cluster, name)
+        joining.remove(contract.observed(cluster, service.intake), name)
         opcode = values.Opcode("node_remove", {"node": cluster.node(name).uuid})
         return await _submitted(service, asked, "node remove", opcode)
 

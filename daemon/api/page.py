@@ -33,7 +33,7 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         "moving": replica_views.all_moving(cluster, service.intake, service.queue),
         "down": replica_views.all_down(seen, service.intake, service.queue),
         "nodes": views.nodes(seen, service.intake),
-        "instances": views.instances(snapshots),
+        "instances": views.instances(snapshots, service.intake),
         "incidents": views.status(cluster),
         # As text too, because a browser would round the numbers in the nodes' own words.
         "originals": {incident.uuid: incident.original for incident in maintenance.incidents},

@@ -92,7 +92,7 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
 
 def _objects(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     shown_nodes = Shared(lambda: views.nodes(snapshots.newest(), service.intake))
-    shown_instances = Shared(lambda: views.instances(snapshots))
+    shown_instances = Shared(lambda: views.instances(snapshots, service.intake))
     shown_jobs = Shared(lambda: [views.public_job(job) for job in service.queue.jobs.values()])
 
     @routes.get("/1/nodes")

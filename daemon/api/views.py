@@ -11,6 +11,7 @@ import orjson
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import dead_nodes, known_off, left_replicas, secret_values, signing, tagging
 from ...plugins.plugin_utils import whereabouts
+from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import holdings, wording
 from ..jobs import values
 from . import at_work, replica_views
@@ -167,11 +168,15 @@ def _by_name(objects: Mapping[str, Named]) -> list[Named]:
     return sorted(objects.values(), key=lambda named: clusters.natural(named.name))
 
 
-def instances(snapshots: Snapshots) -> orjson.Fragment:
+def instances(snapshots: Snapshots, intake: Intake) -> orjson.Fragment:
     """All instances by name; after a commit only those are made again that it changed."""
     cluster = snapshots.newest().cluster
+    # What ends a migration depends on who answers.
+    places = [uuid for instance in cluster.instances.values() if instance.moving for uuid in instance.places]
+    silent = [intake.is_silent(uuid) for uuid in places]
+    cluster = contract.observed(cluster, intake) if any(silent) else cluster
     inherited = (cluster.cluster, cluster.nodegroups)
-    everything = (cluster.instances, cluster.nodes, cluster.maintenance.left_behind, *inherited)
+    everything = (cluster.instances, cluster.nodes, cluster.maintenance.left_behind, *inherited, *silent)
 
     def parts(instance: clusters.Instance) -> tuple[object, ...]:
         # How a pair parted names nodes, and what is being made of it; a migration, whether they may be contacted.

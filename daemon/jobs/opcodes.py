@@ -228,11 +228,12 @@ class Inside:
 
         def decide(cluster: clusters.Cluster) -> Sequence[changes.Change]:
             nonlocal result
-            stated = made.changes(cluster, self._ports.facts, since=since)
+            seen = contract.observed(cluster, self._ports.facts)
+            stated = made.changes(seen, self._ports.facts, since=since)
             if isinstance(made, contract.ToldKind):
-                lines[is_dry:] = made.told(cluster, stated)
+                lines[is_dry:] = made.told(seen, stated)
             if isinstance(made, contract.ResultKind):
-                result = made.result(cluster, stated)
+                result = made.result(seen, stated)
             elif is_dry:
                 result = [{"change": type(change).__name__, **dataclasses.asdict(change)} for change in stated]
             return [] if is_dry else stated

@@ -65,7 +65,8 @@ async def run(
         if isinstance(made, contract.CheckedKind):
             start = made.check_facts(ports.configuration.current, ports.facts)
         granted = ports.desk.table.locks_of(owner)
-        spec = process.run_spec(ports.configuration.current, made, granted=granted, environment=ports.environment)
+        cluster = contract.observed(ports.configuration.current, ports.facts)
+        spec = process.run_spec(cluster, made, granted=granted, environment=ports.environment)
         if start is not None:
             spec = with_source_off(spec, start)
         if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:

@@ -207,7 +207,7 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         {cluster.node_name(node): found for node, found in starts.items()},
         (
             *missed,
-            *(_missed_text(cluster, instance) for instance in meant),
+            *(_missed_text(clusters.observed(cluster, silent=nodes), instance) for instance in meant),
         ),
     )
 
@@ -215,7 +215,8 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
 def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     text = f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}"
     unfinished = unfinished_moves.text(cluster, instance)
-    return f"{text}, and is not started, as {unfinished}" if unfinished else text
+    again = "; then run `roundsman cluster epo --on` again, which ends the hold"
+    return f"{text}, and is not started, as {unfinished}{again}" if unfinished else text
 
 
 def _returning(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import page, replica_views, snapshots, views
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
 
 from tests.unit.daemon import twins
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 NODES = ("node2", "node3", "node4")
 
 
+@pytest.mark.parametrize("is_silent", [False, True])
 @pytest.mark.parametrize(("off", "command"), [("", "start"), ("node2", "failover"), ("node3", "start")])
 def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_that_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str, command: str, *, is_silent: bool
 ) -> None:
     async def scenario() -> None:
         lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
@@ -34,7 +36,7 @@ def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_tha
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
             preview = running.rounds.preview()
             found = [views.explain(cluster, name, **given, preview=preview)["moving"] for name in NODES]
-            listed = orjson.loads(orjson.dumps(views.instances(shown_by)))
+            listed = orjson.loads(orjson.dumps(views.instances(shown_by, running.intake)))
             return [
                 page.state(running, shown_by)["moving"],
                 *found,
@@ -45,7 +47,10 @@ def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_tha
         assert shown() == [[], [], [], [], None, None]
         target = running.configuration.current.node("node3").uuid
         await running.configuration.commit(lambda _: [changes.InstanceMoving(instance.uuid, target)])
-        if off:
+        if off and is_silent:
+            assert "`roundsman instance start instance1`" in shown()[-1]["step"]
+            running.intake._heard.unreachable[off] = {"time": 1.0, "text": "no route to host"}
+        elif off:
             node = dataclasses.replace(running.configuration.current.node(off), offline=True)
             await running.configuration.commit(lambda _: [membership.NodeStands(node)])
         ((told,), (of_source,), (of_target,), of_other, of_instance, listed) = shown()
@@ -79,3 +84,36 @@ def test_the_preview_of_a_statement_lists_what_a_migration_may_have_taken_to_the
         await running.queue.stop()
 
     asyncio.run(scenario())
+
+
+def test_refusals_and_the_verification_name_the_command_that_succeeds_while_the_primary_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> list[str]:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
+        running, twin = twins.assemble(lab, monkeypatch)
+        cluster = running.configuration.current
+        uuid, source, target = (
+            cluster.instance("instance1").uuid,
+            cluster.node("node2").uuid,
+            cluster.node("node3").uuid,
+        )
+        await running.configuration.commit(lambda _: [changes.InstanceMoving(uuid, target)])
+        running.intake._heard.unreachable["node2"] = {"time": 1.0, "text": "no route to host"}
+        opcodes = [
+            values.Opcode("shutdown", {"instance": uuid}),
+            values.Opcode("node_role", {"node": target, "offline": True}),
+            values.Opcode("node_remove", {"node": source}),
+            values.Opcode("power", {"nodes": [target], "command": "off"}),
+            values.Opcode("cluster_verify", {}),
+        ]
+        await running.queue.submit([twins.job(0, opcode) for opcode in opcodes])
+        await twins.jobs_end(running)
+        steps = {int(run.parent.name): str(spec.variables["step"]) for run, spec in twin.specs.items()}
+        shown = [job.text + steps.get(job.id, "") for job in running.queue.jobs.values()]
+        await running.queue.stop()
+        return shown
+
+    texts = asyncio.run(scenario())
+    assert len(texts) == 5
+    assert [text for text in texts if "`roundsman instance failover instance1`" not in text] == []

@@ -70,7 +70,7 @@ def answers(*, at_work: bool = True) -> dict[tuple[str, str], bytes]:
         "/1/page": page.state(parts, snapshots_of(parts)),
         "/1/status": views.status(cluster),
         "/1/nodes": views.nodes(snapshots.Snapshot(cluster), parts.intake),
-        "/1/instances": views.instances(snapshots_of(parts)),
+        "/1/instances": views.instances(snapshots_of(parts), parts.intake),
         "/1/plan": views.plan(cluster, preview, is_at_work=at_work),
         "/1/jobs": [views.public_job(one) for one in jobs()],
         "/2/jobs": told,

@@ -229,3 +229,16 @@ def test_an_instance_that_a_migration_may_have_taken_elsewhere_waits_for_a_perso
     (missed,) = found.missed
     assert missed.startswith("inst1 does not run on node2, and is not started, as a migration of inst1")
     assert "`roundsman instance start inst1`" in missed
+    assert missed.endswith("; then run `roundsman cluster epo --on` again, which ends the hold")
+
+
+@pytest.mark.parametrize(
+    ("answered", "command"), [("n2 n10", "start"), ("n2", "start"), ("n10", "failover"), ("", "start")]
+)
+def test_the_return_names_the_command_that_ends_a_migration_by_the_nodes_that_have_answered(
+    answered: str, command: str
+) -> None:
+    stands = changes.EpoStands(("n2", "n10"), ("i1",), "ops", returning=False)
+    found = returned(changes.apply(MOVING, stands, now=7.0), answered, among="n2 n10")
+    assert f"`roundsman instance {command} inst1`" in found.missed[-1]
+    assert ("bring node2 back" in found.missed[-1]) is (not answered)
