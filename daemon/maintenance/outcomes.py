@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
 """The opcodes whose plays look at what is true before they change anything."""
-FAILOVERS = frozenset({"failover", "startup"})
-"""Those of them that fail an instance over, also from where a migration that has not ended may have taken it."""
+FAILOVERS = frozenset({"failover", "migrate", "startup"})
+"""Those of them that fail an instance over: also what a migration finds down, or may have taken elsewhere."""
 RETRIES = 2
 """How often in a row a lost move of an instance is planned again."""
 SHORT = 8
@@ -42,7 +42,7 @@ def of_incident(
 
 
 def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
-    """By instance (UUID) why its last failover of some jobs waits for a person; a start may be one, too."""
+    """By instance (UUID) why its last failover of some jobs waits for a person; a migration or a start may be one, too."""
     return {
         str(opcode.params["instance"]): opcode.result["waits"]
         for job in jobs

@@ -121,6 +121,9 @@ class Migrate(_RunElsewhere):
         failing_over = failover_variables(cluster, source=self.source)
         return super().variables(cluster) | failing_over | {"allow_failover": self.allow_failover}
 
+    def outcome(self, value: Any) -> Any:
+        return waits_for_person(value)
+
 
 @dataclass(frozen=True)
 class Failover(_RunElsewhere):

@@ -138,8 +138,10 @@ def test_a_failover_that_was_lost_after_its_record_is_not_repeated_and_its_insta
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("kind", "is_done"), [("failover", True), ("startup", True), ("replace_disks", False)])
-def test_a_start_that_waits_for_a_person_fails_no_incident_as_it_may_be_a_failover(
+@pytest.mark.parametrize(
+    ("kind", "is_done"), [("failover", True), ("migrate", True), ("startup", True), ("replace_disks", False)]
+)
+def test_what_waits_for_a_person_fails_no_incident_as_a_migration_and_a_start_may_be_failovers(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, kind: str, is_done: bool
 ) -> None:
     async def scenario() -> None:

@@ -299,9 +299,10 @@ def test_the_play_of_a_failover_is_told_since_when_its_source_is_off_by_a_clock_
         move.check_facts(OFF, Facts("n3"))
 
 
-def test_the_result_of_a_failover_that_waits_for_a_person_has_why() -> None:
+@pytest.mark.parametrize("kind", MOVES)
+def test_the_result_of_a_failover_that_waits_for_a_person_has_why(kind: Any) -> None:
     waits = {"reason": "it may lack some", "unblock": "a person", "basis": [120, 0.0, "n2", "n3"]}
-    move = instance_moves.Failover("i1", "n2", "n3")
+    move = kind("i1", "n2", "n3")
     assert move.outcome({"waits": waits}) == {"waits": waits}
     for value in (None, {}, {"source_stopped": True}):
         assert move.outcome(value) is None
