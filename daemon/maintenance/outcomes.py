@@ -42,7 +42,7 @@ def of_incident(
 
 
 def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
-    """By instance (UUID) why its last failover of some jobs waits for a person; a migration or a start may be one, too."""
+    """By instance (UUID) why its last failover of some jobs, as any of `FAILOVERS` may be, waits for a person."""
     return {
         str(opcode.params["instance"]): opcode.result["waits"]
         for job in jobs

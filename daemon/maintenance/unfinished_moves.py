@@ -27,6 +27,8 @@ RETRY, LONGEST_RETRY = 300.0, 3600.0
 """Seconds after which an instance is looked for again that was not found: doubled each time, up to an hour.
 
 Once one of its nodes was silent it is the shortest again."""
+BOOTED = 30.0
+"""The same where one of its nodes has booted since: what it answered before says nothing any more."""
 MOST_JOBS = 2
 """How many instances are looked for at the same time: a node that answers may hang all the same."""
 PRIORITY = 10
@@ -34,10 +36,14 @@ PRIORITY = 10
 
 @dataclass(frozen=True)
 class Tried:
-    """The last look for an instance: how many there were, and when its end was seen, by the monotonic clock."""
+    """The last look for an instance: how many there were, and when its end was seen, by the monotonic clock.
+
+    `boots` are the boot ids that its nodes had reported when it was submitted.
+    """
 
     job: int
     times: int
+    boots: tuple[str, ...]
     ended: float = math.inf
 
 
@@ -104,7 +110,8 @@ class UnfinishedMoves(parts.Part):
     def _is_due(self, cluster: clusters.Cluster, instance: clusters.Instance) -> bool:
         tried = self._tried.get(instance.uuid)
         if tried is not None:
-            pause = parts.pause(RETRY, times=tried.times, most=LONGEST_RETRY)
+            has_booted = tried.boots != self._boots(instance, tried)
+            pause = BOOTED if has_booted else parts.pause(RETRY, times=tried.times, most=LONGEST_RETRY)
             if self._monotonic() - tried.ended < pause:
                 return False
         return all(self._answers(cluster, uuid, since=instance.mtime) for uuid in instance.places)
@@ -115,6 +122,12 @@ class UnfinishedMoves(parts.Part):
         if node is None or not clusters.reachable(cluster, node) or self._intake.is_silent(uuid):
             return False
         return self._intake.last_said(uuid) > since
+
+    def _boots(self, instance: clusters.Instance, tried: Tried | None) -> tuple[str, ...]:
+        """The boot ids that its nodes report, or reported before the last look where they report none."""
+        tracks, before = self._intake.tracks, tried.boots if tried is not None else ("", "")
+        now = (tracks[uuid].boot_id if uuid in tracks else "" for uuid in instance.places)
+        return tuple(boot or known for boot, known in zip(now, before, strict=True))
 
     async def _submit(self, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
         look = instance_looks.find(cluster, instance.uuid)
@@ -131,4 +144,6 @@ class UnfinishedMoves(parts.Part):
         )
         (submitted,) = await self._queue.submit([job])
         known = self._tried.get(instance.uuid)
-        self._tried[instance.uuid] = Tried(submitted.id, times=1 if known is None else known.times + 1)
+        boots = self._boots(instance, known)
+        times = known.times + 1 if known is not None and known.boots == boots else 1
+        self._tried[instance.uuid] = Tried(submitted.id, times=times, boots=boots)

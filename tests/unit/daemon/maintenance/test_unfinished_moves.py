@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OK = '{"status":"Ok"}'
+BOOT = "00000000-0000-4000-8000-00000000000{}"
 
 
 class Moving:
@@ -38,9 +39,12 @@ class Moving:
         cluster = self.service.configuration.current
         await self.commit(changes.InstanceMoving(cluster.instance(name).uuid, cluster.node("node3").uuid))
 
-    async def hear(self, *names: str) -> None:
+    async def hear(self, *names: str, boot: str = "") -> None:
         for name in names:
-            twins.report(self.lab, self.service, name, OK)
+            facts = twins.replica_facts(
+                self.service.configuration.current, self.service.configuration.current.node(name)
+            )
+            twins.report(self.lab, self.service, name, OK, facts=dataclasses.replace(facts, boot_id=boot))
         await self.service.intake.take_all()
 
     async def step(self, *, later: float = 0.0) -> int:
@@ -126,6 +130,23 @@ def test_a_node_that_was_silent_meanwhile_is_soon_looked_at_again(play: Callable
         await one.hear("node3")
         assert await one.step() == 5, "its answer is news: nobody waits for the hour"
         assert [await one.step(later=later) for later in (599, 1)] == [5, 6]
+
+    play(scenario)
+
+
+def test_a_node_that_booted_unseen_is_a_reason_to_look_soon_and_no_more_often_than_that(
+    play: Callable[..., None],
+) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.move()
+        await one.hear("node2", "node3", boot=BOOT.format(1))
+        assert [await one.step(later=later) for later in (0, 300, 600, 1200)] == [1, 2, 3, 4]
+        await one.hear("node3", boot=BOOT.format(2))
+        assert await one.step(later=29) == 4
+        assert await one.step(later=1) == 5, "what it answered before it booted says nothing: nobody waits for the hour"
+        assert [await one.step(later=later) for later in (299, 1)] == [5, 6], "the pauses begin anew"
+        await one.hear("node3")
+        assert await one.step(later=60) == 6, "it has not booted again"
 
     play(scenario)
 
