@@ -308,7 +308,7 @@ def stated_off(
     after = changes.apply_all(cluster, list(stated), now=intake.now.wall)
     told = after.nodes[node.uuid]
     found = replica_evidence.of_nodes(after, _Stated(intake), [node.uuid])
-    for instance in after.may_run(node.uuid):
+    for instance in after.possibly_running(node.uuid):
         if (moved := moving(after, instance)) is not None:
             found[instance.uuid] = possible_loss.Answer(
                 possible_loss.Verdict.ASK, reason=moved["text"], unblock=moved["step"]

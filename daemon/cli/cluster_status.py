@@ -11,15 +11,15 @@ from ...plugins.module_utils.domain import capitals
 from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Explained = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
-DOWN_SHOWN = 8
-"""Of so many instances that are down each has a line of its own."""
+URGENT_SHOWN = 8
+"""Of so many instances that a person has to do something about each has a line of its own."""
 OPEN = frozenset({"noted", "pending"})
 
 
@@ -43,8 +43,16 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
-    _moving(state["moving"])
-    _down(state["down"])
+    _urgent(
+        state["moving"],
+        lambda entry: f"{capitals.capitalized(entry['text'])}: {entry['step']}",
+        more="Migrations of {} have not ended, too: see `roundsman explain INSTANCE`",
+    )
+    _urgent(
+        state["down"],
+        lambda entry: f"{entry['instance']} should run on {entry['node']}, and is down. Start it: `{entry['command']}`",
+        more="{} should run, too, and are down.",
+    )
     _nodes(state["nodes"])
     output.title("Incidents")
     incident.show(state["incidents"], empty="None.")
@@ -118,22 +126,13 @@ def resume(ctx: typer.Context) -> None:
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
-def _moving(found: list[dict[str, Any]]) -> None:
-    for entry in found[:DOWN_SHOWN]:
-        text = f"{capitals.capitalized(entry['text'])}: {entry['step']}"
-        output.line(text, style="bold red")
-    if len(found) > DOWN_SHOWN:
-        more = wording.enumerated([entry["instance"] for entry in found[DOWN_SHOWN:]])
-        output.line(f"Migrations of {more} have not ended, too: see `roundsman explain INSTANCE`", style="bold red")
-
-
-def _down(found: list[dict[str, Any]]) -> None:
-    for entry in found[:DOWN_SHOWN]:
-        text = f"{entry['instance']} should run on {entry['node']}, and is down. Start it: `{entry['command']}`"
-        output.line(text, style="bold red")
-    if len(found) > DOWN_SHOWN:
-        more = wording.enumerated([entry["instance"] for entry in found[DOWN_SHOWN:]])
-        output.line(f"{more} should run, too, and are down.", style="bold red")
+def _urgent(found: Sequence[Mapping[str, Any]], text: Callable[[Mapping[str, Any]], str], *, more: str) -> None:
+    """Print a line for each of the first instances that a person has to do something about, and name the others."""
+    for entry in found[:URGENT_SHOWN]:
+        output.line(text(entry), style="bold red")
+    if len(found) > URGENT_SHOWN:
+        names = wording.enumerated([entry["instance"] for entry in found[URGENT_SHOWN:]])
+        output.line(more.format(names), style="bold red")
 
 
 def _nodes(found: list[dict[str, Any]]) -> None:

@@ -166,7 +166,7 @@ def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | Non
     """What to look at after an opcode was lost; None when there is nothing, or it is not in the cluster any more."""
     subjects = lost.about()
     if len(subjects) == 1 and subjects[0] in cluster.instances:
-        return instance_looks.find(cluster, subjects[0], beside=lost.hosts(cluster))
+        return instance_looks.opcode(cluster, subjects[0], beside=lost.hosts(cluster))
     return power_look(cluster, subjects)
 
 
@@ -258,7 +258,7 @@ def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[Look]:
     instances = [
         instance for instance in _named(held, "instance", only=Mode.EXCLUSIVE) if instance in cluster.instances
     ]
-    looks = [instance_looks.find(cluster, instance, beside=_named(held, "node")) for instance in instances]
+    looks = [instance_looks.opcode(cluster, instance, beside=_named(held, "node")) for instance in instances]
     power = power_look(cluster, _named(held, "node", only=Mode.EXCLUSIVE))
     return [*looks, power] if power is not None else [*looks]
 

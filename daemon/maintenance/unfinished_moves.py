@@ -130,7 +130,7 @@ class UnfinishedMoves(parts.Part):
         return tuple(boot or known for boot, known in zip(now, before, strict=True))
 
     async def _submit(self, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
-        look = instance_looks.find(cluster, instance.uuid)
+        look = instance_looks.opcode(cluster, instance.uuid)
         opcode = values.Opcode(look.kind, {"instance": look.instance, "nodes": list(look.nodes)}, PRIORITY)
         now = self._clock()
         primary, other = (cluster.node_name(uuid) for uuid in instance.places)

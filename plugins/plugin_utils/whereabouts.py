@@ -106,7 +106,7 @@ def _second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, L
     for node in looks:
         yield from _elsewhere(node, known, looks)
         yield from _writes(node, known, looks[node])
-        yield from (each for each in _unread(node, known, looks[node]) if not _may_run(node, known[each.instance]))
+        yield from (each for each in _unread(node, known, looks[node]) if not _may_run_on(node, known[each.instance]))
 
 
 def reported(cluster: clusters.Cluster, node: str, track: replicas.NodeTrack | None) -> list[str]:
@@ -139,7 +139,7 @@ def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> 
     ]
     found += _second_copies(known, looks)
     for node, look in looks.items():
-        found += [each for each in _unread(node, known, look) if _may_run(node, known[each.instance])]
+        found += [each for each in _unread(node, known, look) if _may_run_on(node, known[each.instance])]
         for name in sorted(name for name in look.states if name not in known):
             found.append(Difference(node, name, f"{name} is on {node}, and the configuration has no such instance"))
     for name, record in known.items():
@@ -184,13 +184,13 @@ def settled(
     ]
 
 
-def _may_run(node: str, record: Mapping[str, Any]) -> bool:
+def _may_run_on(node: str, record: Mapping[str, Any]) -> bool:
     return node in {record["primary"], record.get("moving")}
 
 
 def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterable[Difference]:
     for name, state in sorted(looks[node].states.items()):
-        if name not in known or _may_run(node, known[name]):
+        if name not in known or _may_run_on(node, known[name]):
             continue
         primary = known[name]["primary"]
         there = looks[primary].states.get(name) if primary in looks and not looks[primary].trouble else None
@@ -206,7 +206,7 @@ def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> It
     owners = {resource: name for name, record in known.items() for resource in record["resources"]}
     for resource in sorted(look.writable):
         name = owners.get(resource, "")
-        if name and not _may_run(node, known[name]):
+        if name and not _may_run_on(node, known[name]):
             text = (
                 f"{node} may write the disk {resource} of {name}, whose primary is {known[name]['primary']}: once "
                 f"nothing on {node} uses it, run `drbdadm secondary {resource}` there"

@@ -311,7 +311,7 @@ class Cluster:
         """The instances that keep a secondary replica on this node (UUID), by name."""
         return _by_name(instance for instance in self.instances.values() if node in instance.secondary_nodes)
 
-    def may_run(self, node: str) -> list[Instance]:
+    def possibly_running(self, node: str) -> list[Instance]:
         """The instances that shall run and may run on this node (UUID), by name."""
         return _by_name(instance for instance in self.instances.values() if instance.may_run_on(node))
 

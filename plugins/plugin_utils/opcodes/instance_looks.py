@@ -73,8 +73,8 @@ class FindInstance:
         return f"{instance.name} runs on {cluster.node_name(instance.primary_node)}"
 
 
-def find(cluster: clusters.Cluster, uuid: str, *, beside: Iterable[str] = ()) -> FindInstance:
-    """Look for an instance on its nodes, and on those beside them that are in the cluster."""
+def opcode(cluster: clusters.Cluster, uuid: str, *, beside: Iterable[str] = ()) -> FindInstance:
+    """The opcode that looks for an instance on its nodes, and on those beside them that are in the cluster."""
     instance = cluster.instance(uuid)
     nodes = dict.fromkeys([*instance.nodes, *instance.places, *beside])
     return FindInstance(uuid, tuple(node for node in nodes if node in cluster.nodes))

@@ -174,12 +174,12 @@ class Power(_AtBmcs):
         """The nodes (names) that are left alone, and why."""
         held = holdings.Holdings(cluster.instances)
         told = {
-            target.name: self._objection(cluster, target, held.may_run(target.uuid))
+            target.name: self._objection(cluster, target, held.possibly_running(target.uuid))
             for target in self._targets(cluster)
         }
         return {name: text for name, text in told.items() if text}
 
-    def _objection(self, cluster: clusters.Cluster, node: clusters.Node, may_run: list[clusters.Instance]) -> str:
+    def _objection(self, cluster: clusters.Cluster, node: clusters.Node, running: list[clusters.Instance]) -> str:
         if clusters.parameter(cluster, node, "oob_program") is None:
             return power.NO_OOB.format(node.name)
         if self.command not in TAKING | FENCING:
@@ -188,7 +188,7 @@ class Power(_AtBmcs):
             return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
         if self.command in FENCING:
             return _lived_objection(cluster, node) if self.command == "confirm_off" else ""
-        return "" if self.force else contract.in_use(cluster, node, may_run)
+        return "" if self.force else contract.in_use(cluster, node, running)
 
 
 def _lived_objection(cluster: clusters.Cluster, node: clusters.Node) -> str:

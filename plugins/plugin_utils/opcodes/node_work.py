@@ -186,7 +186,7 @@ class NodeRole:
                 raise errors.Refused(
                     f"{node.name} has not reported Ok: see `roundsman explain {node.name}`, repair it, or use --force"
                 )
-        in_use = contract.in_use(cluster, node, cluster.may_run(self.node))
+        in_use = contract.in_use(cluster, node, cluster.possibly_running(self.node))
         if self.offline and in_use and not self.force:
             raise errors.Refused(in_use)
         return roles.change(cluster, node, drained=self.drained, offline=self.offline)

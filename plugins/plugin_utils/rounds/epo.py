@@ -146,7 +146,7 @@ def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
 def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) off would do: the instances that run there, or may, are stopped first."""
     among, held = set(nodes), holdings.Holdings(cluster.instances)
-    steps = tuple(_off_step(cluster, node, held.may_run(node.uuid)) for node in _ordered(cluster, among))
+    steps = tuple(_off_step(cluster, node, held.possibly_running(node.uuid)) for node in _ordered(cluster, among))
     stopped = {name for step in steps for name in step.instances}
     degraded = [
         instance.name
@@ -161,7 +161,7 @@ def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -
     """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
     stopped = {uuid: cluster.instances[uuid] for uuid in _returning(cluster, known)}
     held = holdings.Holdings(stopped)
-    steps = tuple(_on_step(cluster, node, held.may_run(node.uuid)) for node in _ordered(cluster, set(nodes)))
+    steps = tuple(_on_step(cluster, node, held.possibly_running(node.uuid)) for node in _ordered(cluster, set(nodes)))
     return Preview(on=True, steps=steps)
 
 
@@ -249,9 +249,9 @@ def _replicas(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str,
     return found
 
 
-def _off_step(cluster: clusters.Cluster, node: clusters.Node, may_run: list[clusters.Instance]) -> NodeStep:
+def _off_step(cluster: clusters.Cluster, node: clusters.Node, instances: list[clusters.Instance]) -> NodeStep:
     contact = clusters.reachable(cluster, node)
-    running = holdings.names(may_run) if contact else []
+    running = holdings.names(instances) if contact else []
     is_self = node.uuid == cluster.cluster.master_node
     note, power = "", True
     if is_self:
@@ -262,7 +262,7 @@ def _off_step(cluster: clusters.Cluster, node: clusters.Node, may_run: list[clus
         note = DONE.format("off")
     elif node.offline:
         note = OFFLINE
-    note = _noted(cluster, note, may_run)
+    note = _noted(cluster, note, instances)
     return NodeStep(node.uuid, node.name, _group(cluster, node), contact, power, tuple(running), note)
 
 

@@ -30,12 +30,12 @@ class Holdings:
         self.by_name = {instance.name: instance for instance in instances.values()}
         self._primaries: dict[str, list[clusters.Instance]] = {}
         self._secondaries: dict[str, list[clusters.Instance]] = {}
-        self._may_run: dict[str, list[clusters.Instance]] = {}
+        self._possibly_running: dict[str, list[clusters.Instance]] = {}
         for instance in instances.values():
             self._primaries.setdefault(instance.primary_node, []).append(instance)
             for uuid in instance.places:
                 if instance.may_run_on(uuid):
-                    self._may_run.setdefault(uuid, []).append(instance)
+                    self._possibly_running.setdefault(uuid, []).append(instance)
             for uuid in instance.secondary_nodes:
                 self._secondaries.setdefault(uuid, []).append(instance)
 
@@ -47,9 +47,9 @@ class Holdings:
         """The instances that keep another replica on this node."""
         return _ordered(self._secondaries.get(node, []))
 
-    def may_run(self, node: str) -> list[clusters.Instance]:
+    def possibly_running(self, node: str) -> list[clusters.Instance]:
         """The instances that shall run and may run on this node."""
-        return _ordered(self._may_run.get(node, []))
+        return _ordered(self._possibly_running.get(node, []))
 
     def memory(self, node: str) -> int:
         """The memory (MiB) of the instances that shall run on this node."""

@@ -229,7 +229,7 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = instance_looks.find(cluster, one.uuid)
+        look = instance_looks.opcode(cluster, one.uuid)
         assert look.hosts(cluster) == list(one.nodes)
         node = cluster.nodes[one.primary_node]
         for dark in (dataclasses.replace(node, offline=True), dataclasses.replace(node, powered=False)):
@@ -244,7 +244,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = instance_looks.find(cluster, one.uuid)
+        look = instance_looks.opcode(cluster, one.uuid)
         off = dataclasses.replace(cluster.nodes[one.primary_node], powered=False, off_since=10.0)
         for node, known in ((off, [off.uuid]), (dataclasses.replace(off, alive_at=20.0), [])):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})

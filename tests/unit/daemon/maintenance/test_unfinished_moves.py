@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import app
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance.agents import Seen
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OK = '{"status":"Ok"}'
+LIMIT = 20.0
 BOOT = "00000000-0000-4000-8000-00000000000{}"
 
 
@@ -228,3 +230,40 @@ def test_few_are_looked_for_at_the_same_time(play: Callable[..., None]) -> None:
         assert await one.step() == 3
 
     play(scenario, instances=3)
+
+
+@pytest.mark.parametrize("event", ["change", "report", "poll", "job"])
+def test_each_event_that_may_say_where_an_instance_is_has_it_looked_for(play: Callable[..., None], event: str) -> None:
+    async def scenario(one: Moving) -> None:
+        awake = one.service.unfinished_moves._awake
+        awake.clear()
+        if event == "change":
+            await one.move()
+        elif event == "report":
+            await one.hear("node2")
+        elif event == "poll":
+            one.service.agents._on_poll()
+        else:
+            await one.service.queue.submit([twins.job(0, values.Opcode("cluster_verify", {}))])
+            await twins.jobs_end(one.service)
+        assert awake.is_set()
+
+    play(scenario)
+
+
+def test_the_daemon_looks_for_instances_whose_migration_has_not_ended(play: Callable[..., None]) -> None:
+    async def scenario(one: Moving) -> None:
+        work = asyncio.create_task(app._work(one.service))
+        await one.move()
+        await one.hear("node2", "node3")
+
+        async def looked_for() -> None:
+            while not any(run.startswith("find_instance ") for run in one.twin.ran):
+                one.twin.started.clear()
+                await one.twin.started.wait()
+
+        await asyncio.wait_for(looked_for(), LIMIT)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    play(scenario)
