@@ -194,8 +194,8 @@ def _last_resort(asked: Failover, replica: Replica) -> str:
     off = f"power it off with `roundsman node power off {asked.source.name} --force`" if asked.source else "keep it off"
     what = asked.source.name if asked.source else "its primary"
     return (
-        f". If {what} is lost for good, {off}, then retry with --ignore-consistency, which loses what "
-        f"{asked.target.name} does not have"
+        f". If {what} is lost for good, {off}, then run `roundsman instance failover {asked.instance} "
+        f"--to {asked.target.name} --ignore-consistency`, which loses what {asked.target.name} does not have"
     )
 
 

@@ -48,7 +48,8 @@ class Startup(_AtPrimary):
     """Start an instance on its primary; `discard` is the secondary (UUID) whose data a person gives up for that.
 
     One of which a migration has not ended is looked for first, and recorded where it runs. It is failed over from the
-    node where the migration was to take it, if that does not answer.
+    node where the migration was to take it, if that does not answer, by what may be lost: `discard` does not skip that,
+    as whoever gives up what a node has has not seen how much that is.
     """
 
     kind: ClassVar[str] = "startup"
@@ -98,7 +99,7 @@ class Startup(_AtPrimary):
         """What the steps of a failover take, to the primary from where a migration was to take the instance."""
         return {
             **instance_moves.failover_variables(cluster, source=instance.moving),
-            "ignore_consistency": bool(self.discard),
+            "ignore_consistency": False,
             "source": contract.node_variables(cluster, instance.moving),
             "target": contract.node_variables(cluster, instance.primary_node),
             "secondaries": list(instance.secondary_nodes),

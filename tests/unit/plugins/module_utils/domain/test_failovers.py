@@ -154,7 +154,7 @@ def test_an_outdated_replica_whose_source_is_gone_is_refused_with_what_to_do_if_
     source: Node | None, step: str
 ) -> None:
     text = refusal(source=source, target=Node("node2", replicas=(OUTDATED,)), loss=GO)
-    assert f"{step}, then retry with --ignore-consistency" in text
+    assert f"{step}, then run `roundsman instance failover web1 --to node2 --ignore-consistency`" in text
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def moving(**primary: Any) -> clusters.Cluster:
     return clusters.with_instance(cluster, dataclasses.replace(cluster.instance("i1"), moving="n3"))
 
 
+@pytest.mark.parametrize("discard", ["", "n3"])
+def test_a_start_that_may_have_to_fail_over_does_not_skip_what_may_be_lost(discard: str) -> None:
+    found = instance_runs.Startup("i1", discard).variables(moving())
+    assert (found["ignore_consistency"], found["max_loss"]) == (False, -1)
+
+
 def test_the_result_of_a_start_that_waits_for_a_person_as_a_failover_has_why() -> None:
     waits = {"reason": "it may lack some", "unblock": "a person", "basis": [120, 0.0, "n2", "n3"]}
     assert instance_runs.Startup("i1").outcome({"waits": waits}) == {"waits": waits}
