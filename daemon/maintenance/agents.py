@@ -117,6 +117,16 @@ class Agents:
         }
         return silent, len(self.seen) - len(silent)
 
+    def answering(self) -> set[str]:
+        """The nodes (UUIDs) that answered the last question."""
+        return {uuid for uuid, seen in self.seen.items() if not seen.misses and seen.answered}
+
+    def forget_node(self, uuid: str) -> None:
+        """Forget how one node answers, as if it had never been asked."""
+        self.seen.pop(uuid, None)
+        self._last.pop(uuid, None)
+        self.forget_ssh(uuid)
+
     def count_anew(self) -> None:
         """Count the misses of all silent nodes from the start: while nobody answered, the fault may have been here."""
         self._ungreeted.clear()

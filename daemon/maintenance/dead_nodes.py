@@ -20,11 +20,12 @@ from . import parts
 from .power_readings import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...plugins.module_utils.domain import diagnosis
     from ..configuration import Configuration
     from ..jobs.queue import Queue
+    from .agents import Agents
     from .power_readings import PowerReadings
     from .reports import Intake
 
@@ -58,7 +59,7 @@ class DeadNodes(parts.Part):
     """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
 
     `intake.deaf` is written here. `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes
-    answer; `suspects` are those nodes (UUIDs) and others that may be silent soon: the BMCs of all are read.
+    answer; the BMCs of these, and of the suspects among the agents, are read.
     """
 
     name = "silent nodes"
@@ -69,9 +70,9 @@ class DeadNodes(parts.Part):
         configuration: Configuration,
         queue: Queue,
         intake: Intake,
+        agents: Agents,
         silences: Callable[[], tuple[Mapping[str, dead_nodes.Silence], int]],
         *,
-        suspects: Callable[[], Collection[str]],
         readings: PowerReadings,
         clock: Callable[[], float],
         on_change: Callable[[], None],
@@ -82,13 +83,14 @@ class DeadNodes(parts.Part):
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
+        self._agents = agents
         self._silences = silences
-        self._suspects = suspects
         self._readings = readings
         self._clock = clock
         self._monotonic = monotonic
         self._on_change = on_change
         self._kept: dict[str, dead_nodes.Silence] = {}
+        self._off: set[str] = set()
         self._reads: dict[str, Read] = {}
         self._commands = self._given_before()
         self._powered: dict[str, float] = {}
@@ -168,15 +170,25 @@ class DeadNodes(parts.Part):
         return dead_nodes.observed(cluster, silent)
 
     def alive(self) -> set[str]:
-        """The nodes (UUIDs) that answered the last poll; none before the first one."""
+        """The nodes (UUIDs) that answered the last question; none while the fault may be here."""
+        cluster = self._configuration.current
+        self._end_silences(cluster)
         silences, answering = self._silences()
-        nodes = self._configuration.current.nodes
-        if not answering:
-            return set()
-        return {uuid for uuid, node in nodes.items() if uuid not in silences and not known_off.is_off(node)}
+        known = (uuid for uuid in self._agents.answering() if answering and uuid in cluster.nodes)
+        return {uuid for uuid in known if uuid not in silences and not known_off.is_off(cluster.nodes[uuid])}
+
+    def _end_silences(self, cluster: clusters.Cluster) -> None:
+        """Begin anew with nodes that are not recorded as off any more: what is known of them is of the time before."""
+        off = {node.uuid for node in cluster.nodes.values() if known_off.is_off(node)}
+        for node in self._off - off:
+            self._agents.forget_node(node)
+            self._kept.pop(node, None)
+            self._reads.pop(node, None)
+        self._off = off
 
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
+        self._end_silences(cluster)
         (silences, answering), nodes = self._silences(), cluster.nodes
         off = {node: told for node, told in self._kept.items() if node in nodes and known_off.is_off(nodes[node])}
         self._kept = {
@@ -197,7 +209,7 @@ class DeadNodes(parts.Part):
         if maintenance.epo is not None or maintenance.settings.paused or not maintenance.settings.dead_after:
             return {}
         found = {}
-        for suspect in {*silent, *self._suspects()} & cluster.nodes.keys():
+        for suspect in {*silent, *self._agents.suspects} & cluster.nodes.keys():
             node = cluster.nodes[suspect]
             driver = clusters.parameter(cluster, node, "oob_program")
             if driver is not None and suspect != cluster.cluster.master_node:

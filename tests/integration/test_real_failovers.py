@@ -66,9 +66,8 @@ class Story(counting_guests.Story):
         if node not in nodes.running(self.bed):
             self.command("node", "power", "on", node)
         building.await_node(self.bed, node, seconds=building.BOOT)
-        incident = self.daemon.incident(node)
-        if incident is not None:
-            self.command("incident", "ack", incident["id"])
+        incident = self.daemon.until(states.reads(node, "completed"), f"{node} answers", seconds=LIMIT)
+        self.command("incident", "ack", incident["id"])
         self.command("node", "online", node, "--force")
         self.command("instance", "repair-disks", NAME)
         self.assert_healthy(self.other(node))
@@ -128,7 +127,7 @@ def test_a_node_that_panicked_is_fenced_before_it_is_failed_over(story: Story) -
     known = story.await_more(primary)
     story.bed.run(primary, "sysctl -q kernel.panic=0 kernel.sysrq=1")
     story.bed.run(primary, "(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+    story.until(lambda: nodes.running(story.bed) == {story.other(primary)}, "it is powered off")
     begun = story.await_failover(story.other(primary), boots=known.boots + 1)
-    assert nodes.running(story.bed) == {story.other(primary)}
     assert begun > known.count
     story.take_back(primary)

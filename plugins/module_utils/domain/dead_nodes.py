@@ -387,7 +387,9 @@ def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapp
     found = {}
     for incident in cluster.maintenance.incidents:
         node = cluster.nodes.get(incident.node)
-        if node is not None and is_of_a_dead_node(incident) and (known_off.is_off(node) or node.uuid in silences):
+        if node is None or incident.returned_at or not is_of_a_dead_node(incident):
+            continue
+        if known_off.is_off(node) or node.uuid in silences:
             found[node.uuid] = report(node)
     return found
 

@@ -33,7 +33,8 @@ class Incident:
     `original` is the exact text of the JSON object that the node reported; of a large one it is an abbreviation, and
     `digest` is the SHA-256 of the canonical JSON of the whole, which is '' otherwise. `node` is the node's UUID;
     `ctime` and `mtime` are unix seconds. `jobs` decide its status; `power_jobs` read or cut the power of a dead node,
-    and one of them that fails is tried again.
+    and one of them that fails is tried again. `returned_at` is when a dead node was known to answer again (unix
+    seconds), 0 while it has not, and for all other incidents: its next death is another incident.
     """
 
     uuid: str
@@ -50,6 +51,7 @@ class Incident:
     serial_no: int = 1
     power_jobs: tuple[int, ...] = ()
     digest: str = ""
+    returned_at: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -82,8 +84,11 @@ def note(report: diagnosis.Diagnosis, *, node: str, uuid: str, now: float) -> In
 
 
 def holds(incident: Incident, report: diagnosis.Diagnosis) -> bool:
-    """Two reports are the same event when their JSON values are equal, key order aside."""
-    return (incident.digest or diagnosis.parse(incident.original).digest) == report.digest
+    """Two reports are the same event when their JSON values are equal, key order aside.
+
+    The death of a node is no event any more once the node has come back.
+    """
+    return not incident.returned_at and (incident.digest or diagnosis.parse(incident.original).digest) == report.digest
 
 
 def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:
@@ -96,6 +101,12 @@ def add_power_jobs(incident: Incident, jobs: Iterable[int], *, now: float) -> In
     """The incident with further jobs that read or cut its node's power, the last ones of which are listed."""
     listed = tuple(sorted({*incident.power_jobs, *jobs}))[-MOST_POWER_JOBS:]
     return dataclasses.replace(_moved(incident, incident.repair_status, now=now), power_jobs=listed)
+
+
+def come_back(incident: Incident, *, now: float) -> Incident:
+    """The incident of a dead node that answers again: it is over, and has no more to do than its jobs at work."""
+    reason = incident.reason or "its node answers again"
+    return dataclasses.replace(_moved(incident, incident.repair_status, now=now, reason=reason), returned_at=now)
 
 
 def complete(incident: Incident, *, now: float) -> Incident:

@@ -40,8 +40,9 @@ def reconcile(
     for incident in cluster.maintenance.incidents:
         fate = _fate(cluster, incident, seen=seen, jobs=jobs, now=now)
         stated += fate
+        stands = [change.incident for change in fate if isinstance(change, changes.IncidentStands)]
         if not any(isinstance(change, changes.IncidentForgotten) for change in fate):
-            left.append(incident)
+            left.append(stands[0] if stands else incident)
     for node, report in [*seen.own.items(), *seen.dead.items()]:
         known = any(kept.node == node and incidents.holds(kept, report) for kept in left)
         if report.status is not diagnosis.Status.OK and not known:
@@ -110,6 +111,8 @@ def _fate(
     is_observed = not node.offline and not seen.is_over(incident)
     if incidents.is_forgotten(incident, observed=is_observed, tagged=incident.tag in node.tags):
         return [changes.IncidentForgotten(incident.uuid)]
+    if seen.has_come_back(incident):
+        return [changes.IncidentStands(incidents.come_back(incident, now=now))]
     return []
 
 
@@ -128,8 +131,12 @@ class _Seen:
         if any(incidents.holds(incident, report) for report in reports):
             return False
         if dead_nodes.is_of_a_dead_node(incident):
-            return node in self.alive
+            return incident.returned_at > 0 or node in self.alive
         return node in self.own
+
+    def has_come_back(self, incident: incidents.Incident) -> bool:
+        """Whether an incident is of a dead node that is known to answer again for the first time since."""
+        return dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at and self.is_over(incident)
 
 
 def _in_service(

@@ -244,7 +244,7 @@ def _jobs(name: str, numbers: Iterable[int]) -> Iterator[str]:
 
 
 def _of_incident(incident: incidents.Incident) -> Iterator[str]:
-    yield from _by_rules(incident, {"uuid": _UUID, "node": _UUID, **_STAMPS})
+    yield from _by_rules(incident, {"uuid": _UUID, "node": _UUID, "returned_at": _TIME, **_STAMPS})
     yield from _tags([incident.tag])
     yield from _jobs("jobs", incident.jobs)
     yield from _jobs("power_jobs", incident.power_jobs)

@@ -222,12 +222,19 @@ class _Draft:
             self._submit(work.Job(f"repair:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))
 
     def evacuate(self, incident: incidents.Incident) -> None:
-        """Drain, move every instance, set offline; or the reasons why not yet, or why never."""
+        """Drain, move every instance, set offline; or the reasons why not yet, or why never.
+
+        Of a dead node that is back nothing more is moved: only what lost moves may have left down is started.
+        """
         node = self._cluster.nodes[incident.node]
         is_master = node.uuid == self._cluster.cluster.master_node
-        is_done = not self._room.held(node.uuid) and not self._unstarted[incident.uuid]
-        if node.offline and is_done and not self._farewell(node):
+        is_started = not self._unstarted[incident.uuid]
+        is_empty = node.offline and not self._room.held(node.uuid) and not self._farewell(node)
+        if is_started and (is_empty or incident.returned_at):
             self._complete(incident)
+            return
+        if incident.returned_at:
+            self._submit(*self._starts(node, incident))
             return
         held = (
             guards.unconfirmed(self._cluster, incident)
@@ -338,7 +345,7 @@ def _found(cluster: clusters.Cluster, incident: incidents.Incident, unstarted: C
     moving = (
         instance.uuid
         for instance in cluster.instances.values()
-        if incident.evacuates and instance.moving == incident.node
+        if incident.evacuates and not incident.returned_at and instance.moving == incident.node
     )
     return tuple(dict.fromkeys((*(uuid for uuid in unstarted if uuid in cluster.instances), *moving)))
 

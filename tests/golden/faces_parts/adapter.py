@@ -140,6 +140,8 @@ class Daemon:
         """Have a node miss polls while five others answer, and let the daemon judge that."""
         missed = {self._service.configuration.current.node(node).uuid: dead_nodes.Silence(misses, since)}
         self._patch.setattr(self._service.dead, "_silences", lambda: (missed, 5))
+        answering = self._service.configuration.current.nodes.keys() - missed.keys()
+        self._patch.setattr(self._service.agents, "answering", lambda: {*answering})
         await self._service.dead.step()
 
     def fail(self, kind: str) -> None:

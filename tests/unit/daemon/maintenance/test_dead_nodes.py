@@ -56,6 +56,8 @@ class Nodes:
         self.answering = 5
         self.now = 1000.0
         monkeypatch.setattr(self.service.dead, "_silences", self._silences)
+        monkeypatch.setattr(self.service.agents, "answering", self._answering)
+        monkeypatch.setattr(self.service.agents, "forget_node", self._begin_another_silence)
         self.reads: dict[str, power.State] = {}
         monkeypatch.setattr(self.service.readings, "_clock", lambda: self.now)
         self.stepped = 0.0
@@ -85,6 +87,12 @@ class Nodes:
             self.node(name).uuid: dead_nodes.Silence(misses, self.since, misses) for name, misses in self.silent.items()
         }
         return found, self.answering
+
+    def _begin_another_silence(self, _uuid: str) -> None:
+        self.since += 1
+
+    def _answering(self) -> set[str]:
+        return {uuid for uuid, node in self.service.configuration.current.nodes.items() if node.name not in self.silent}
 
     def node(self, name: str) -> clusters.Node:
         return self.service.configuration.current.node(name)
@@ -616,6 +624,79 @@ def test_an_instance_whose_replica_is_not_known_to_be_in_sync_waits_and_the_othe
         (refusal,) = [one for one in nodes.service.rounds.preview().refusals if one.subject == "instance1"]
         assert "node3 reported at" in refusal.reason
         assert "`roundsman instance failover instance1 --ignore-consistency`" in refusal.unblock
+
+    asyncio.run(scenario())
+
+
+async def bring_back(nodes: Nodes, name: str) -> None:
+    """As a person does it: power, service and its agent's answer; a round gives it an instance again."""
+    uuid = nodes.node(name).uuid
+    stated = [
+        changes.NodePowered(uuid, powered=True),
+        changes.NodeRole(uuid, drained=False, offline=False, master_candidate=False),
+    ]
+    await nodes.service.configuration.commit(lambda _: stated)
+    nodes.silent.clear()
+    await nodes.hear(name)
+    await nodes.settle()
+
+
+def test_a_node_that_came_back_and_dies_again_is_failed_over_though_nobody_acknowledged_its_first_death(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        (moved, *_) = nodes.primaries("node3")
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        await bring_back(nodes, "node3")
+        (first,) = nodes.service.configuration.current.maintenance.incidents
+        assert (first.repair_status.value, first.tag in nodes.node("node3").tags) == ("completed", True)
+        instance = nodes.service.configuration.current.instance(moved)
+        back = changes.InstanceNodes(instance.uuid, nodes.node("node3").uuid, (instance.primary_node,))
+        await nodes.service.configuration.commit(lambda _: [back])
+        assert nodes.primaries("node3") == [moved]
+
+        await nodes.hear("node3", *(node.name for node in nodes.service.configuration.current.nodes.values()))
+        nodes.silent["node3"] = 3
+        await nodes.settle()
+        assert nodes.primaries("node3") == []
+        again = nodes.service.configuration.current.maintenance.incidents
+        assert [one.repair_status.value for one in again] == ["completed", "completed"]
+        assert {one.tag for one in again} <= set(nodes.node("node3").tags)
+
+    asyncio.run(scenario())
+
+
+def test_the_incident_of_a_dead_node_whose_replicas_have_no_other_place_ends_once_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pairs = [("node2", "node3")]
+        nodes = Nodes(twins.lab(tmp_path, nodes=3, pairs=pairs, dead_after=3, dead_node_policy="failover"), monkeypatch)
+        drained = dataclasses.replace(nodes.node("node1"), drained=True)
+        await nodes.service.configuration.commit(lambda _: [membership.NodeStands(drained)])
+        nodes.silent["node2"] = 3
+        nodes.bmc("node2", power.State.OFF)
+        await nodes.settle()
+        assert nodes.primaries("node3") == ["instance1"]
+        (waiting,) = nodes.service.configuration.current.maintenance.incidents
+        assert waiting.repair_status is incidents.RepairStatus.PENDING, "its replica has no other place"
+
+        nodes.bmc("node2", power.State.ON)
+        await nodes.service.configuration.commit(
+            lambda _: [changes.NodePowered(nodes.node("node2").uuid, powered=True)]
+        )
+        await nodes.settle()
+        assert nodes.node("node2").powered, "what was read before it was powered on says nothing of now"
+        assert nodes.service.configuration.current.maintenance.incidents == (waiting,), "it has not answered yet"
+        nodes.silent.clear()
+        await nodes.settle()
+        (ended,) = nodes.service.configuration.current.maintenance.incidents
+        assert ended.repair_status is incidents.RepairStatus.COMPLETED
+        assert ended.tag in nodes.node("node2").tags
+        assert nodes.service.rounds.preview().refusals == ()
 
     asyncio.run(scenario())
 

@@ -21,6 +21,7 @@ SAME = diagnosis.parse('{"details": {"b": 2, "a": 1}, "status": "evacuate"}')
 OTHER = diagnosis.parse('{"status": "evacuate", "details": "fan"}')
 NOTED = incidents.note(BAD, node="n3", uuid="u1", now=1.0)
 PENDING = incidents.submit(NOTED, [4, 5], now=2.0)
+BACK = "its node answers again"
 RUNNING = {4: lifecycle.JobOutcome(succeeded=True), 5: lifecycle.JobOutcome(succeeded=None)}
 
 
@@ -166,7 +167,7 @@ def dead(
         observed={} if said is None else {"n3": said},
         dead={"n3": dead_nodes.report(cluster.nodes["n3"])} if is_dead else {},
         alive={"n3"} if is_alive else frozenset(),
-        jobs={},
+        jobs=RUNNING,
         now=9.0,
         new_uuid=lambda: "new",
     )
@@ -193,7 +194,32 @@ def test_a_dead_node_incident_ends_when_the_node_answers_and_not_because_nobody_
 
 def test_a_report_in_the_form_of_a_dead_node_report_is_noted_once() -> None:
     said = dead_nodes.report(holding().nodes["n3"])
-    assert statuses(dead(holding(noted_dead()), said, is_dead=False, is_alive=True)) == [("u2", S.NOTED)]
+    for known in (noted_dead(), incidents.submit(noted_dead(), [4], now=2.0)):
+        after_all = dead(holding(known), said, is_dead=False, is_alive=True)
+        assert after_all.maintenance.incidents == (known,), "it says so itself: it has not come back"
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        incidents.submit(noted_dead(), [4], now=2.0),
+        incidents.complete(incidents.submit(noted_dead(), [4], now=2.0), now=3.0),
+        incidents.fail(incidents.submit(noted_dead(), [4], now=2.0), "why", now=3.0),
+    ],
+    ids=lambda one: one.repair_status.value,
+)
+def test_a_dead_node_that_answers_again_has_come_back_once_and_its_next_death_is_another_incident(
+    known: incidents.Incident,
+) -> None:
+    tagged = holding(known, tags=(known.tag,))
+    still = dead(tagged, None, is_dead=True)
+    assert still.maintenance.incidents == (known,), "silence is no return"
+    back = dead(tagged, diagnosis.OK, is_dead=False, is_alive=True)
+    (one,) = back.maintenance.incidents
+    assert (one.returned_at, one.repair_status, one.reason) == (9.0, known.repair_status, known.reason or BACK)
+    assert dead(back, diagnosis.OK, is_dead=False, is_alive=True).maintenance.incidents == (one,)
+    assert dead_nodes.observed(back, {"n3": dead_nodes.Silence(1, 9.0)}) == {}, "a missed question is no death"
+    assert statuses(dead(back, None, is_dead=True)) == [("u2", known.repair_status), ("new", S.NOTED)]
 
 
 def test_a_completed_or_failed_incident_is_canceled_with_its_tag_and_nothing_further_happens() -> None:

@@ -447,6 +447,20 @@ def test_a_start_that_waits_for_a_person_is_not_submitted_again_by_the_next_roun
     assert ("instance1", "`--max-loss 200s`") in {(one.subject, one.unblock) for one in plan.refusals}
 
 
+def test_of_a_dead_node_that_is_back_only_what_a_lost_move_left_down_is_started_and_then_it_is_done() -> None:
+    moved = "instance1 drbd 4096 10000 node2 node1\ninstance2 drbd 4096 10000 node1 node3\n"
+    cluster = tables.read(_with("drained") + PENDING.replace("evacuate", "evacuate-failover") + moved)
+    (incident,) = cluster.maintenance.incidents
+    back = dataclasses.replace(incident, returned_at=9.0)
+    cluster = dataclasses.replace(cluster, maintenance=dataclasses.replace(cluster.maintenance, incidents=(back,)))
+    plan = rounds.plan(cluster, at_work={}, unstarted={"a1": ["u-instance1"]})
+    assert (steps.of(plan.jobs), plan.completed) == ({"start:instance1": ["startup instance1"]}, ())
+    assert rounds.plan(cluster, at_work={"a1": True}) == rounds.RoundPlan()
+    unfinished = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("instance2"), moving="u-node1"))
+    for one in (cluster, unfinished):
+        assert rounds.plan(one, at_work={}) == rounds.RoundPlan(completed=("a1",)), "it is looked for, and not moved"
+
+
 def test_an_incident_takes_no_instance_whose_primary_it_cannot_ask() -> None:
     both = EVACUATE + "incident a2 node2 evacuate-failover noted 200\n"
     cluster = tables.read(NODES + both + "instance1 drbd 4096 10000 node2 node3\nsettings storm_minimum=9\n")
