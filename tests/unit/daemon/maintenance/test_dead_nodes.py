@@ -631,7 +631,7 @@ def test_an_instance_whose_replica_is_not_known_to_be_in_sync_waits_and_the_othe
 async def bring_back(nodes: Nodes, name: str) -> None:
     """As a person does it: power, service and its agent's answer; a round gives it an instance again."""
     uuid = nodes.node(name).uuid
-    stated = [
+    stated: list[changes.Change] = [
         changes.NodePowered(uuid, powered=True),
         changes.NodeRole(uuid, drained=False, offline=False, master_candidate=False),
     ]
