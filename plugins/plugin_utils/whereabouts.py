@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..module_utils import lab_drivers
 from ..module_utils.domain import locks
-from ..module_utils.hypervisor import drivers
+from ..module_utils.hypervisor import drivers, virsh
 from ..module_utils.storage import drbd_resource
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def end_command(name: str, hypervisor: str) -> str:
     """What a person runs on a node to end a guest there, whatever the configuration says; below a lab's node's root."""
     if hypervisor == lab_drivers.NAME:
         return f"rm -f var/lib/roundsman/fake/{{running,paused,migrating}}/{name}.json"
-    return f"virsh --connect qemu:///system destroy {name}"
+    return virsh.by_hand("destroy", name)
 
 
 def _resources(instance: clusters.Instance) -> list[str]:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import FrozenSet, List, Optional, Tuple, Union
 
 from .drbd import Connection, Generation, Side, Volume
+from .drbd_generations import Relation, age, relation
 
 
 class Where(Enum):
@@ -120,3 +121,13 @@ class Sides:
                 return []
             found.append((ours.generation, theirs.generation))
         return found
+
+    @property
+    def relations(self) -> List[Relation]:
+        """Which side's data are newer, by volume, as DRBD finds it when it connects; none if that is not known."""
+        return [relation(ours, theirs) for ours, theirs in self.generations]
+
+    @property
+    def ages(self) -> List[Relation]:
+        """The same, also where DRBD no longer knows which side is newer."""
+        return [age(ours, theirs) for ours, theirs in self.generations]

@@ -7,20 +7,33 @@ a split brain writes are discarded only where a person named the node (`Pair.dis
 
 from __future__ import annotations
 
-from typing import List, Optional, Set
+from typing import Optional, Set
 
 from .drbd import Connection, Disk, Role, Side, Volume
-from .drbd_generations import Relation, age, is_noted, relation
+from .drbd_generations import Relation, is_noted
 from .drbd_pairs import Action, Kind, Pair, Sides, Step, Unread, Verdict, Where
 
 _FAIL_OVER = "roundsman instance failover NAME --ignore-consistency"
 _REPLACE = "roundsman instance replace-disks NAME --to SECONDARY"
 _ACTIVATE = "roundsman instance activate-disks NAME"
 _REPLACE_OLD = "roundsman instance replace-disks NAME --to OLD_PRIMARY"
+_REPAIR = "roundsman instance repair-disks NAME"
+_DATA_OF_SECONDARY = f"the instance started with the data of its secondary now ({_FAIL_OVER})"
+_FAILED_OVER = (
+    f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary replaced ({_REPLACE_OLD})"
+)
 _GIVEN_UP = (
     "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
     "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
 )
+
+_SILENT = {
+    Unread.UNHEARD: ("the {} could not be asked", "the {} reachable again"),
+    Unread.UNREADABLE: (
+        "the resource cannot be read on the {}",
+        "a state there that can be read: `drbdsetup status` prints its peers, of which it may have one",
+    ),
+}
 
 
 def decide(pair: Pair) -> Verdict:
@@ -35,7 +48,10 @@ def decide(pair: Pair) -> Verdict:
     assert isinstance(pair.secondary, Side)
     there = {volume.number: volume for volume in pair.secondary.volumes}
     if {volume.number for volume in pair.primary.volumes} != set(there):
-        return _refused("its nodes do not report the same volumes", "the same configuration on both nodes")
+        adjusted = (
+            f"the same volumes on both nodes (`drbdadm adjust {pair.primary.resource}` there takes over its file)"
+        )
+        return _refused("its nodes do not report the same volumes", f"{adjusted}; {_GIVEN_UP}")
     volumes = tuple((volume, there[volume.number]) for volume in pair.primary.volumes)
     sides = Sides(pair, pair.primary, pair.secondary, volumes)
     for rule in (_roles, _disks, _paused, _copying, _established, _transient, _apart):
@@ -47,13 +63,10 @@ def decide(pair: Pair) -> Verdict:
 
 def _unread(pair: Pair) -> Optional[Verdict]:
     for where in Where:
-        refusals = {
-            Unread.UNHEARD: (f"the {where.value} could not be asked", f"the {where.value} reachable again"),
-            Unread.UNREADABLE: (f"the resource cannot be read on the {where.value}", "a state there that can be read"),
-        }
         told = pair.at(where)
-        if isinstance(told, Unread) and told in refusals:
-            return _refused(*refusals[told])
+        if isinstance(told, Unread) and told in _SILENT:
+            reason, unblock = (text.format(where.value) for text in _SILENT[told])
+            return _refused(reason, _without(where, unblock))
     down = [where for where in Where if pair.at(where) is Unread.DOWN]
     if len(down) > 1:
         return _refused("the resource is down on both nodes", f"the disks of the instance activated ({_ACTIVATE})")
@@ -65,7 +78,18 @@ def _unread(pair: Pair) -> Optional[Verdict]:
     if down[0] is Where.SECONDARY and isinstance(other, Side) and other.is_up_to_date:
         return _replaced("its secondary does not come up")
     return _refused(
-        f"the resource does not come up on the {down[0].value}", "its disk and configuration there looked at"
+        f"the resource does not come up on the {down[0].value}",
+        _without(down[0], "what hinders `drbdadm up` there fixed"),
+    )
+
+
+def _without(where: Where, unblock: str) -> str:
+    """What lifts a refusal because of one node, with the commands that go on without that node."""
+    if where is Where.SECONDARY:
+        return f"{unblock}; {_GIVEN_UP}"
+    return (
+        f"{unblock}. If the primary is lost, power it off (roundsman node power off PRIMARY --force), then fail the "
+        "instance over (roundsman instance failover NAME), which says what may be lost"
     )
 
 
@@ -80,17 +104,18 @@ def _roles(sides: Sides) -> Optional[Verdict]:
         )
     if sides.is_connected:
         return Verdict(Kind.WAITING, "both sides are primary: the instance migrates")
-    return _refused(
-        "both sides are primary, and not connected",
-        "where it runs (roundsman cluster verify); to give up what one of them wrote, the node named (roundsman "
-        "instance repair-disks NAME --discard NODE)",
-    )
+    choices = _choices(sides)
+    if choices:
+        unblock = f"to give up what one of them wrote, the node named ({_REPAIR} --discard {choices})"
+    else:
+        closed = f"(there, `drbdadm secondary {sides.secondary.resource}`), then the two connected ({_REPAIR})"
+        unblock = f"the disk closed on the node where it does not run {closed}"
+    return _refused("both sides are primary, and not connected", f"where it runs (roundsman cluster verify); {unblock}")
 
 
 def _is_chosen(sides: Sides) -> bool:
     """Whether a person chose whose data count after a split brain: then no role speaks for a side."""
-    is_split = any(relation(ours, theirs) is Relation.SPLIT for ours, theirs in sides.generations)
-    return sides.pair.discard is not None and not sides.is_connected and is_split
+    return sides.pair.discard is not None and not sides.is_connected and Relation.SPLIT in sides.relations
 
 
 def _disks(sides: Sides) -> Optional[Verdict]:
@@ -120,7 +145,7 @@ def _lost_original(sides: Sides, theirs: Volume) -> Verdict:
     if not sides.is_connected or theirs.disk is not Disk.UP_TO_DATE:
         unblock = "the connection of the two"
         if not sides.is_connected and theirs.disk is Disk.UP_TO_DATE:
-            unblock += f", or the instance started with the data of its secondary now ({_FAIL_OVER})"
+            unblock += f", or {_DATA_OF_SECONDARY}"
         return _refused("the primary has lost its disk, and the secondary is not known to have its data", unblock)
     step = Step(Action.ATTACH, Where.PRIMARY)
     if step not in sides.pair.failed:
@@ -180,8 +205,7 @@ def _anew(sides: Sides, where: Where, disk: Disk) -> Verdict:
     if step in sides.pair.failed:
         unblock = {
             Where.SECONDARY: f"the secondary replaced ({_REPLACE})",
-            Where.PRIMARY: f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary replaced "
-            f"({_REPLACE_OLD})",
+            Where.PRIMARY: _FAILED_OVER,
         }
         return _refused(text, unblock[where])
     return Verdict(Kind.REPAIR, text, (step,))
@@ -218,7 +242,7 @@ def _apart(sides: Sides) -> Optional[Verdict]:
     if not alone:
         unblock = "the network between them"
         if sides.pair.discard is Where.PRIMARY:
-            unblock += f", or the instance started with the data of its secondary now ({_FAIL_OVER})"
+            unblock += f", or {_DATA_OF_SECONDARY}"
         return _refused("its nodes do not reach each other", unblock)
     doubt = _diverged(sides)
     if doubt is not None:
@@ -230,26 +254,31 @@ def _apart(sides: Sides) -> Optional[Verdict]:
 
 
 def _unconnectable(sides: Sides) -> Verdict:
-    """Two that refuse each other, as with different secrets: a replica that is not whole is replaced at no loss."""
+    """Two that refuse each other, as with different secrets: one that is not whole, or not newer, is replaced."""
     if sides.primary.is_up_to_date and all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
         return _refused(
             "its nodes do not connect again, and the replica of the secondary is incomplete, as where replace-disks "
             "has not ended",
             f"the secondary replaced ({_REPLACE})",
         )
-    return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
+    relations = set(sides.relations)
+    unblock = f"what DRBD's log says on both nodes fixed; {_GIVEN_UP}"
+    if relations and relations <= {Relation.EQUAL, Relation.THEIRS_NEWER} and sides.secondary.is_up_to_date:
+        unblock = _FAILED_OVER
+    if relations and relations <= {Relation.EQUAL, Relation.OURS_NEWER} and sides.primary.is_up_to_date:
+        unblock = f"the secondary replaced ({_REPLACE})"
+    return _refused("its nodes do not connect again", unblock)
 
 
 def _diverged(sides: Sides) -> Optional[Verdict]:
     """What cannot simply be connected again; what is not known DRBD finds out itself, and then stands alone again."""
-    relations = [relation(ours, theirs) for ours, theirs in sides.generations]
-    ages = [age(ours, theirs) for ours, theirs in sides.generations]
+    relations, ages = sides.relations, sides.ages
     if Relation.UNRELATED in ages:
         return _refused("its replicas have no data in common", _GIVEN_UP)
     if ages != relations:
         return _forgotten(set(ages))
     if Relation.SPLIT in relations:
-        return _split(sides, relations)
+        return _split(sides)
     if Relation.THEIRS_NEWER in relations and sides.primary.role is Role.PRIMARY:
         return _refused(
             "the instance runs on data that are older than those of its secondary",
@@ -271,32 +300,59 @@ def _forgotten(ages: Set[Relation]) -> Verdict:
         return _refused(
             "the replica of the primary is older than that of the secondary, and DRBD would not connect the two: its "
             "history is too short",
-            f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary replaced ({_REPLACE_OLD})",
+            _FAILED_OVER,
         )
     return _refused("DRBD would not connect its replicas, and neither side has all data of the other", _GIVEN_UP)
 
 
-def _split(sides: Sides, relations: List[Relation]) -> Verdict:
+def _choices(sides: Sides) -> str:
+    """The nodes of a split brain whose writes a person may give up, as a command names them; '' for none."""
+    if Relation.SPLIT not in sides.relations or sides.ages != sides.relations:
+        return ""
+    found = [where.value.upper() for where in Where if _hindered(sides, where) is None]
+    return "NODE" if len(found) > 1 else "".join(found)
+
+
+def _split(sides: Sides) -> Verdict:
     """Split brain: whose writes are lost is for a person, and never those of a primary."""
     loser = sides.pair.discard
     if loser is None:
-        return _refused(
-            "split brain: both replicas were written since they were last connected",
-            "a person who chooses the node whose writes are lost (roundsman instance repair-disks NAME --discard NODE)",
-        )
+        return _unchosen(sides)
+    hindered = _hindered(sides, loser)
+    if hindered is not None:
+        return hindered
+    if sides.at(loser).role is Role.PRIMARY:
+        return _demoted(sides, loser)
+    steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
+    if sides.pair.failed.issuperset(steps):
+        return _refused("split brain, and its nodes do not connect again", _copied_in_full(sides, loser))
+    return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+
+
+def _unchosen(sides: Sides) -> Verdict:
+    reason, choices = "split brain: both replicas were written since they were last connected", _choices(sides)
+    if choices:
+        return _refused(reason, f"a person who chooses the node whose writes are lost ({_REPAIR} --discard {choices})")
+    hindered = {where: _hindered(sides, where) for where in Where}
+    texts = [f"to give up what the {at.value} wrote, {why.unblock}" for at, why in hindered.items() if why is not None]
+    return _refused(reason, "; ".join(texts))
+
+
+def _hindered(sides: Sides, loser: Where) -> Optional[Verdict]:
+    """Why what this side wrote cannot be discarded though a person gives it up; None if it can."""
+    relations = sides.relations
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
     if newer in relations or not sides.at(loser.other).is_whole:
         return _refused(
             f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded", _GIVEN_UP
         )
     if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
-        return _unnoted(sides, loser)
-    if sides.at(loser).role is Role.PRIMARY:
-        return _demoted(sides, loser)
-    steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
-    if sides.pair.failed.issuperset(steps):
-        return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
-    return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+        return _refused(
+            "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
+            "would copy a part",
+            _copied_in_full(sides, loser),
+        )
+    return None
 
 
 def _demoted(sides: Sides, loser: Where) -> Verdict:
@@ -310,8 +366,8 @@ def _demoted(sides: Sides, loser: Where) -> Verdict:
     return Verdict(Kind.REPAIR, f"split brain: the {loser.value} is DRBD's Primary", (step,))
 
 
-def _unnoted(sides: Sides, loser: Where) -> Verdict:
-    """DRBD would copy a part only, and one side's file may name another node: the side that is given up is replaced."""
+def _copied_in_full(sides: Sides, loser: Where) -> str:
+    """Where DRBD would copy a part only, or not connect, the side that is given up is invalidated, and replaced."""
     invalidated = (
         "invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then `drbdadm invalidate`)"
     )
@@ -319,17 +375,13 @@ def _unnoted(sides: Sides, loser: Where) -> Verdict:
     forced = (
         "the replica of the primary made up to date (`drbdadm primary --force`, then `drbdadm secondary` there), then "
     )
-    unblock = {
-        Where.SECONDARY: f"{'' if sides.primary.is_up_to_date else forced}the secondary {invalidated}, then replaced "
-        f"({_REPLACE})",
-        Where.PRIMARY: f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary {invalidated}, "
-        f"then replaced ({_REPLACE_OLD})",
-    }
-    return _refused(
-        "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
-        "would copy a part",
-        unblock[loser],
-    )
+    if loser is Where.PRIMARY:
+        return (
+            f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary {invalidated}, "
+            f"then replaced ({_REPLACE_OLD})"
+        )
+    first = "" if sides.primary.is_up_to_date else forced
+    return f"{first}the secondary {invalidated}, then replaced ({_REPLACE})"
 
 
 def _replaced(reason: str) -> Verdict:

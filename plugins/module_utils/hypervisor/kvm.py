@@ -150,8 +150,9 @@ class Driver:
     def _refuse_arriving(self, found: Domain) -> None:
         if found.state is State.MOVING and not self._here.job(found.name).leaves:
             raise errors.Failed(
-                f"{found.name} arrives here from another node, or was left half-way: "
-                "see to the node that it comes from first"
+                f"{found.name} arrives here from another node, or was left half-way: on the node that it comes from, "
+                f"run `{virsh.by_hand('domjobabort', found.name)}`, which ends a migration at work; if it is "
+                f"here then, run `{virsh.by_hand('destroy', found.name)}` here, then retry"
             )
 
     def _ends_softly(self, name: str, *, time_limit: float) -> bool:

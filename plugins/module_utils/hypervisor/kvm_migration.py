@@ -256,7 +256,7 @@ class Migrations:
         watched: Optional[_Watched],
     ) -> Tuple[Where, str]:
         if here is None:
-            return _gone(there, unanswered=unanswered, uri=far.client.uri)
+            return _gone(name, there, unanswered=unanswered, uri=far.client.uri)
         job = self._here.job(name)
         if job.moves or job.is_busy:
             return Where.UNSURE, f"its migration to {far.client.uri} still goes on"
@@ -285,7 +285,11 @@ class Migrations:
         Only the process that saw the migration fail resumes it, and only if the target has surely stayed up.
         """
         if unanswered:
-            return Where.UNSURE, f"it is paused in migration here, and {unanswered}: it may run there"
+            return Where.UNSURE, (
+                f"it is paused in migration here, and {unanswered}: it may run there. Restore the network link of the "
+                "target, or start its libvirt, then retry. If the target is off and will stay off, run "
+                f"`{virsh.by_hand('destroy', name)}` here, then retry"
+            )
         if there is None and watched is not None and watched.has_stayed_up():
             self._here.order("resume", name)
             return Where.NOT_THERE, "it is running here again"
@@ -294,7 +298,10 @@ class Migrations:
         if there.state is State.RUNNING:
             self._here.order("destroy", name)
             return Where.THERE, f"it runs on the target ({far.client.uri})"
-        return Where.UNSURE, f"it is paused in migration here, and {there.text} on the target ({far.client.uri})"
+        return Where.UNSURE, (
+            f"it is paused in migration here, and {there.text} on the target ({far.client.uri}): run "
+            f"`{virsh.by_hand('destroy', name)}` on both nodes, then start the instance again"
+        )
 
     def _look(self, name: str) -> None:
         """Write down how far a migration is, for whoever asks meanwhile."""
@@ -341,21 +348,23 @@ class Migrations:
             raise errors.StoreFailed(f"{path}: {error.strerror}") from error
 
 
-def _gone(there: Optional[Domain], *, unanswered: str, uri: str) -> Tuple[Where, str]:
+def _gone(name: str, there: Optional[Domain], *, unanswered: str, uri: str) -> Tuple[Where, str]:
     """It is not on this node any more."""
     if unanswered:
         return Where.UNANSWERED, f"it is not here, and {unanswered}: it may run there"
     if there is None:
         return Where.NOT_THERE, f"it is neither here nor on the target ({uri})"
-    where = Where.THERE if there.state is State.RUNNING else Where.UNSURE
-    return where, f"it is {there.text} on the target ({uri}), and not here"
+    text = f"it is {there.text} on the target ({uri}), and not here"
+    if there.state is State.RUNNING:
+        return Where.THERE, text
+    return Where.UNSURE, f"{text}: run `{virsh.by_hand('destroy', name)}` on the target, then retry"
 
 
 def _twice(name: str, here: Domain, there: Domain) -> str:
     """How it is on both nodes, with the command that ends one of the two guests, and where a person runs that."""
     halted = [node for node, one in (("this node", here), ("the target", there)) if one.state is not State.RUNNING]
     where = halted[0] if len(halted) == 1 else "the node whose guest has the older data"
-    end = f"virsh --connect qemu:///system destroy {name}"
+    end = virsh.by_hand("destroy", name)
     return f"{here.text} here and {there.text} on the target: run `{end}` on {where}"
 
 

@@ -22,6 +22,11 @@ _PREFIX = "error: "
 _TEXT_LIMIT = 600
 
 
+def by_hand(verb: str, name: str) -> str:
+    """The command of virsh that a person runs on a domain of the node where it is run."""
+    return f"virsh --connect {HERE} {verb} {name}"
+
+
 class Virsh:
     """libvirt as a URI reaches it; `program` is the client."""
 

@@ -21,6 +21,11 @@ INSTANCE = {"name": "web1", "uuid": "u1", "disks": [{"name": ""}, {"name": "old"
 NODES = {Where.PRIMARY: "n1", Where.SECONDARY: "n2"}
 DETACH = [{"resource": "web1-disk0", "action": "attach", "where": "secondary", "node": "n2"}]
 
+REPLACED = (
+    "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
+    "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
+)
+
 
 def side(role: Role, disk: Disk = Disk.UP_TO_DATE, connection: Connection = Connection.CONNECTED, **more: Any) -> Side:
     volume = Volume(0, disk, Disk.UP_TO_DATE, 0, Replication.ESTABLISHED, **more)
@@ -60,7 +65,7 @@ def test_a_resource_that_a_node_cannot_read_is_refused_with_the_reason() -> None
     (text,) = told["refused"]
     assert text == (
         "web1-disk0: refused, the resource cannot be read on the secondary: it has 2 peers; needed: a state there that "
-        "can be read"
+        f"can be read: `drbdsetup status` prints its peers, of which it may have one; {REPLACED}"
     )
     other = {"sides": [drbd_sides.encode(side(Role.SECONDARY))], "unread": {"other": "no"}}
     told = judged(side(Role.PRIMARY), other)
@@ -110,9 +115,11 @@ def test_only_a_node_with_a_replica_is_named_for_a_discard() -> None:
 )
 def test_a_node_that_could_not_be_asked_is_refused_and_not_taken_for_down(silent: dict[str, Any], said: str) -> None:
     told = judged(side(Role.PRIMARY), silent)
-    assert told["refused"] == [
-        f"web1-disk0: refused, the secondary could not be asked{said}; needed: the secondary reachable again"
-    ]
+    (text,) = told["refused"]
+    assert text == (
+        f"web1-disk0: refused, the secondary could not be asked{said}; needed: the secondary reachable again; "
+        f"{REPLACED}"
+    )
     assert judged(side(Role.PRIMARY), {"sides": []})["steps"][0]["action"] == "up"
 
 

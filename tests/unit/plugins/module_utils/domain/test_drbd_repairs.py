@@ -130,7 +130,10 @@ def test_nothing_is_decided_while_the_nodes_do_not_list_the_same_volumes() -> No
     more = dataclasses.replace(two, volumes=(*two.volumes, Volume(1, GOOD)))
     for pair in ((more, one), (dataclasses.replace(one, role=Role.PRIMARY), dataclasses.replace(more, role=one.role))):
         verdict = _decided(*pair)
-        assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "the same configuration on both nodes")
+        assert verdict.kind is Kind.REFUSED
+        assert verdict.unblock.startswith(
+            "the same volumes on both nodes (`drbdadm adjust r0` there takes over its file)"
+        )
 
 
 def test_a_resync_that_somebody_paused_is_resumed_where_it_was_paused() -> None:
@@ -184,7 +187,39 @@ def test_a_pair_that_does_not_connect_gets_a_new_secondary_only_if_the_old_one_h
         verdict = _decided(_runs(ours, ALONE), _side(theirs, ALONE), *tried)
         assert verdict.kind is Kind.REFUSED
         assert ("roundsman instance replace-disks NAME --to SECONDARY" in verdict.unblock) is is_replaced
-        assert ("DRBD's log on both nodes" in verdict.unblock) is not is_replaced
+        assert ("DRBD's log says on both nodes" in verdict.unblock) is not is_replaced
+
+
+@pytest.mark.parametrize(
+    ("generations", "ours", "theirs", "named"),
+    [
+        (SAME, GOOD, GOOD, "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)"),
+        (
+            OURS_NEWER,
+            GOOD,
+            Disk.OUTDATED,
+            "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)",
+        ),
+        (THEIRS_NEWER, GOOD, GOOD, "the instance failed over to its secondary (roundsman instance failover NAME --ign"),
+        (
+            SAME,
+            Disk.OUTDATED,
+            GOOD,
+            "the instance failed over to its secondary (roundsman instance failover NAME --ign",
+        ),
+        (SAME, Disk.OUTDATED, Disk.OUTDATED, "what DRBD's log says on both nodes fixed; where the data of the primary"),
+        ((None, None), GOOD, GOOD, "what DRBD's log says on both nodes fixed; where the data of the primary"),
+    ],
+)
+def test_of_two_whole_replicas_that_refuse_each_other_the_one_that_is_not_newer_is_replaced(
+    generations: tuple[Generation | None, Generation | None], ours: Disk, theirs: Disk, named: str
+) -> None:
+    primary, secondary = (
+        _side(disk, ALONE, generation=one) for disk, one in zip((ours, theirs), generations, strict=True)
+    )
+    verdict = _decided(primary, secondary, *(Step(Action.CONNECT, where) for where in Where))
+    assert verdict.kind is Kind.REFUSED
+    assert verdict.unblock.startswith(named)
 
 
 def _names() -> list[str]:
@@ -334,11 +369,12 @@ def test_without_split_brain_a_persons_choice_discards_nothing() -> None:
     assert {action for action, _ in _steps(decide(Pair(*newer, discard=Where.SECONDARY)))} == {Action.CONNECT}
 
 
-def test_after_a_discard_that_did_not_help_drbd_is_looked_at() -> None:
+def test_after_a_discard_that_did_not_help_what_is_given_up_is_copied_in_full() -> None:
     pair = _runs(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1])
     failed = frozenset({Step(Action.DISCARD, Where.SECONDARY), Step(Action.CONNECT, Where.PRIMARY)})
     verdict = decide(Pair(*pair, failed, discard=Where.SECONDARY))
-    assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "DRBD's log on both nodes looked at")
+    assert (verdict.kind, verdict.reason) == (Kind.REFUSED, "split brain, and its nodes do not connect again")
+    assert verdict.unblock.endswith("then replaced (roundsman instance replace-disks NAME --to SECONDARY)")
 
 
 def test_an_instance_on_older_data_than_its_secondary_has_is_for_a_person() -> None:
@@ -400,6 +436,42 @@ def test_two_primaries_are_a_migration_while_connected_and_a_refusal_apart() -> 
     assert _decided(_runs(), _runs()).kind is Kind.WAITING
     assert _decided(_runs(connection=ALONE), _runs(connection=ALONE)).kind is Kind.REFUSED
     assert _decided(_side(), _runs()).kind is Kind.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("generations", "node"),
+    [
+        (SPLIT, "NODE"),
+        (SAME, ""),
+        (OURS_NEWER, ""),
+        (UNRELATED, ""),
+        ((None, None), ""),
+        (SPLIT_BEFORE, ""),
+        (FORGOTTEN_SPLIT, ""),
+    ],
+)
+@pytest.mark.parametrize("role", [*Role])
+def test_a_node_to_discard_is_named_only_where_that_is_not_refused(
+    generations: tuple[Generation | None, Generation | None], node: str, role: Role
+) -> None:
+    ours, theirs = (_side(connection=ALONE, role=role, generation=one) for one in generations)
+    text = _decided(ours, theirs).unblock
+    assert (f"(roundsman instance repair-disks NAME --discard {node})" in text) is bool(node)
+    if role is Role.PRIMARY and not node:
+        assert "(there, `drbdadm secondary r0`), then the two connected (roundsman instance repair-disks NAME)" in text
+
+
+def test_of_a_split_brain_with_one_whole_side_only_the_other_can_be_given_up() -> None:
+    ours, theirs = _side(connection=ALONE, generation=SPLIT[0]), _side(Disk.INCONSISTENT, ALONE, generation=SPLIT[1])
+    assert _decided(ours, theirs).unblock.endswith("(roundsman instance repair-disks NAME --discard SECONDARY)")
+    assert _decided(theirs, ours).unblock.endswith("(roundsman instance repair-disks NAME --discard PRIMARY)")
+
+
+def test_each_side_of_a_split_brain_that_drbd_would_copy_a_part_of_is_given_up_by_hand() -> None:
+    ours, theirs = (_side(connection=ALONE, generation=one) for one in SPLIT_BEFORE)
+    text = _decided(ours, theirs).unblock
+    assert "to give up what the primary wrote, the instance failed over to its secondary" in text
+    assert "; to give up what the secondary wrote, the secondary invalidated" in text
 
 
 ROLES = (Role.PRIMARY, Role.SECONDARY)

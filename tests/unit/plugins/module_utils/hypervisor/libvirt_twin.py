@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,11 @@ RUNS, HALTED, MOVING, OFF = (1, 1), (3, 5), (3, 2), (5, 0)
 def facts(**changed: Any) -> dict[str, Any]:
     """What an instance is started from."""
     return {"uuid": UUID, "memory": 16, "vcpus": 1, "devices": ["/dev/x"], "nics": [], "hvparams": {}, **changed}
+
+
+def by_hand(refused: Exception) -> list[list[str]]:
+    """The commands of virsh that a text names, without how libvirt is reached."""
+    return [found.split() for found in re.findall(rf"`virsh --connect {virsh.HERE} ([^`]*)`", str(refused))]
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import loads
 
-from .libvirt_twin import HALTED, MOVING, OFF, RUNS, UUID, Domain, Libvirts, facts
+from .libvirt_twin import HALTED, MOVING, OFF, RUNS, UUID, Domain, Libvirts, by_hand, facts
 from .test_kvm_migration import note
 
 if TYPE_CHECKING:
@@ -99,9 +99,13 @@ def gone_already(_client: object, host: Any, _options: object, _given: str) -> N
 
 def test_what_arrives_from_elsewhere_is_not_ended(libvirts: Libvirts, driver: kvm.Driver) -> None:
     libvirts.here.domains["a"] = Domain(MOVING)
-    with pytest.raises(errors.Failed, match=r"^a arrives here from another node, or was left half-way"):
+    with pytest.raises(errors.Failed, match=r"^a arrives here from another node, or was left half-way") as refused:
         driver.stop("a", time_limit=0)
     assert list(libvirts.here.domains) == ["a"]
+
+    assert by_hand(refused.value) == [["domjobabort", "a"], ["destroy", "a"]]
+    libvirts.here.domains.clear()
+    assert not driver.stop("a", time_limit=0)
 
 
 def test_what_leaves_and_shall_be_stopped_is_held_back_first(libvirts: Libvirts, driver: kvm.Driver) -> None:

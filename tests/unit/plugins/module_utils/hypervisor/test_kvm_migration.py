@@ -7,7 +7,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, hvparams
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import kvm, kvm_migration
 
-from .libvirt_twin import HALTED, MOVING, OFF, RUNS, Domain, Libvirts, facts
+from .libvirt_twin import HALTED, MOVING, OFF, RUNS, Domain, Libvirts, by_hand, facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,6 +192,37 @@ def test_what_is_doubtful_is_said_and_left_as_it_is(
     assert list(driver.migrations()) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "ended"),
+    [
+        (MOVING, MOVING, ("there", "here")),
+        (None, MOVING, ("there",)),
+        (None, HALTED, ("there",)),
+        (MOVING, None, "here"),
+    ],
+)
+def test_what_is_doubtful_starts_again_once_the_commands_of_its_text_were_run(
+    libvirts: Libvirts,
+    driver: kvm.Driver,
+    tmp_path: Path,
+    *,
+    here: tuple[int, int] | None,
+    there: tuple[int, int] | None,
+    ended: tuple[str, ...],
+) -> None:
+    hosts = {"here": libvirts.here, "there": libvirts.there}
+    for host, state in ((libvirts.here, here), (libvirts.there, there)):
+        host.domains |= {"a": Domain(state)} if state else {}
+    libvirts.there.down = there is None
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match=r"^a was not started: ") as refused:
+        driver.start("a", facts(), runs_nowhere=True)
+    assert by_hand(refused.value) == [["destroy", "a"]]
+    for where in (ended,) if isinstance(ended, str) else ended:
+        hosts[where].domains.clear()
+    assert driver.start("a", facts(), runs_nowhere=True)
+
+
 def test_what_is_paused_for_the_last_step_ends_here_if_it_runs_there(
     libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
 ) -> None:
@@ -278,7 +309,7 @@ def test_of_a_silent_target_nothing_is_concluded(
         libvirts.here.domains["a"] = Domain(here)
     libvirts.there.down = True
     note(tmp_path)
-    assert driver.recover("a").endswith("No route to host): it may run there")
+    assert "No route to host): it may run there" in driver.recover("a")
     with pytest.raises(errors.Failed, match=r"^a was not started: it is .* to host.: it may run there") as raised:
         driver.start("a", facts())
     path = tmp_path / kvm_migration.NOTES / "a.json"
@@ -347,7 +378,7 @@ def test_what_the_target_of_a_migration_has_is_not_started_here_whatever_else_is
 ) -> None:
     libvirts.there.domains["a"] = Domain(there)
     note(tmp_path)
-    with pytest.raises(errors.Failed, match=r"^a was not started: it is .* on the target .*, and not here$"):
+    with pytest.raises(errors.Failed, match=r"^a was not started: it is .* on the target .*, and not here: run "):
         driver.start("a", facts(), runs_nowhere=True)
     assert libvirts.here.domains == {}
 

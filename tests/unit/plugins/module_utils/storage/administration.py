@@ -16,6 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     drbd_pairs,
     errors,
     failovers,
+    possible_loss,
     replacements,
     starts,
 )
@@ -70,6 +71,8 @@ class Administration:
         self.left_behind: set[str] = set()
         self.offline: set[str] = set()
         self.guests: set[str] = set()
+        self.is_loss_accepted = False
+        """Whether what the secondary of a dead primary lacks is within the limit; else nothing is known of it."""
         for name in ("n1", "n2", "n3"):
             (nodes / name / "lab").mkdir(parents=True)
             simulated_node.new_boot(nodes / name)
@@ -213,7 +216,7 @@ class Administration:
             self._become(discard, State.ABSENT, peer=None, last=True)
             return ""
         for name in nodes.values():
-            if not self._is_asked(name):
+            if name in self.offline:
                 return f"{name} is not contacted"
         tried: list[dict[str, str]] = []
         for _ in range(LOOKS):
@@ -255,6 +258,8 @@ class Administration:
                 target=failovers.node(target, INSTANCE, disks=at_target, guests={"states": {}}),
                 ignore_consistency=ignores,
                 is_stopped=is_asked and state is State.INFO,
+                loss=possible_loss.Answer(possible_loss.Verdict.GO, 0.0) if self.is_loss_accepted else None,
+                is_off=not self.is_on(source),
             )
             if text := failovers.objection(asked):
                 return text
@@ -382,6 +387,8 @@ class Administration:
         return "" if side is None else side.role.value
 
     def _drbd_info(self, name: str) -> dict[str, Any]:
+        if not self.is_on(name):
+            return {"unreachable": True}
         node = self.at(name).node
         node.load()
         sides = [drbd_repairing.parted(node, side) or side for side in node.resources().sides]

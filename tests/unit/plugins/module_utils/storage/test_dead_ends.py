@@ -164,10 +164,54 @@ def a_primary_without_its_disk_and_its_peer(one: Administration) -> None:
     one.at("n1").drbdadm("detach", NAME)
 
 
+def replicas_that_refuse_each_other(one: Administration) -> None:
+    path = one.at("n2").root / f"etc/drbd.d/roundsman-{NAME}.res"
+    path.write_text(re.sub('shared-secret "[^"]*"', 'shared-secret "another"', path.read_text()))
+    if one.at("n2").resources[NAME].connection != "StandAlone":
+        one.at("n2").drbdadm("disconnect", NAME)
+    one.at("n2").drbdadm("connect", NAME)
+
+
+def replicas_that_refuse_each_other_of_which_the_secondary_is_newer(one: Administration) -> None:
+    one.stop()
+    one.link("n1", "n2", is_cut=True)
+    one.stray("n2")
+    replicas_that_refuse_each_other(one)
+    one.link("n1", "n2", is_cut=False)
+
+
+def a_secondary_without_power(one: Administration) -> None:
+    one.lose_power("n2")
+
+
+def a_primary_without_power(one: Administration) -> None:
+    one.lose_power("n1")
+    one.is_loss_accepted = True
+
+
+def primaries_of_which_neither_was_written(one: Administration) -> None:
+    one.stop()
+    one.link("n1", "n2", is_cut=True)
+    for name in ("n1", "n2"):
+        one.at(name).drbdadm("disconnect", NAME)
+    with simulated_store.opened(one.nodes, now=one.clock.now) as store:
+        pair = store.pair("n1", NAME)
+        sides = []
+        for side in pair.sides:
+            assert side.device is not None
+            sides.append(dataclasses.replace(side, device=dataclasses.replace(side.device, role="Primary")))
+        store.keep("n1", NAME, dataclasses.replace(pair, sides=tuple(sides)))
+    one.link("n1", "n2", is_cut=False)
+
+
 @pytest.mark.parametrize(
     ("state", "count"),
     [
         (replicas_that_a_comparison_found_to_differ, 2),
+        (replicas_that_refuse_each_other, 1),
+        (replicas_that_refuse_each_other_of_which_the_secondary_is_newer, 2),
+        (a_secondary_without_power, 2),
+        (a_primary_without_power, 2),
         (replicas_without_data_in_common, 2),
         (a_primary_without_its_disk_and_its_peer, 1),
     ],
@@ -191,15 +235,32 @@ def replicas_that_were_both_written(one: Administration) -> None:
     one.link("n1", "n2", is_cut=False)
 
 
-def replicas_that_refuse_each_other(one: Administration) -> None:
-    path = one.at("n2").root / f"etc/drbd.d/roundsman-{NAME}.res"
-    path.write_text(re.sub('shared-secret "[^"]*"', 'shared-secret "another"', path.read_text()))
-    one.at("n2").drbdadm("disconnect", NAME)
-    one.at("n2").drbdadm("connect", NAME)
-
-
 def a_secondary_that_stands_alone(one: Administration) -> None:
     one.at("n2").drbdadm("disconnect", NAME)
+
+
+def test_of_two_primaries_that_were_not_written_the_text_closes_one_and_discards_nothing(tmp_path: Path) -> None:
+    one = Administration(tmp_path)
+    primaries_of_which_neither_was_written(one)
+    text = one.do(f"roundsman instance repair-disks {INSTANCE}")
+    assert "both sides are primary, and not connected" in text
+    assert named(text) == [f"roundsman instance repair-disks {INSTANCE}"]
+    one.at("n2").drbdadm(*re.findall(r"`drbdadm ([a-z]+) ([^`]*)`", text)[0])
+    assert one.do(named(text)[0]) == ""
+    assert one.at("n1").resources[NAME].peer_disk == "UpToDate"
+
+
+def test_a_split_brain_whose_nodes_refuse_each_other_is_ended_as_the_text_says(tmp_path: Path) -> None:
+    one = Administration(tmp_path)
+    replicas_that_were_both_written(one)
+    replicas_that_refuse_each_other(one)
+    text = one.do(f"roundsman instance repair-disks {INSTANCE} --discard {one.secondary}")
+    assert "split brain, and its nodes do not connect again" in text
+    if one.at(one.secondary).resources[NAME].connection != "StandAlone":
+        one.at(one.secondary).drbdadm("disconnect", NAME)
+    one.at(one.secondary).drbdadm("invalidate", NAME)
+    assert [one.do(command) for command in named(text)] == [""]
+    assert one.at(one.primary).resources[NAME].peer_disk == "UpToDate"
 
 
 @pytest.mark.parametrize(
