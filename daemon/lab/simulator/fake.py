@@ -66,7 +66,8 @@ class Driver(simulated_guests.Guests):
         """
         told, path = self._settled(name), self._path(name)
         if told is not None and not kvm_migration.may_start(told[0], runs_nowhere=runs_nowhere):
-            raise errors.Failed(f"{name} was not started: {told[1]}")
+            lost = f"; if the target is off and will stay off, run `rm {self._intent(name)}`, then retry"
+            raise errors.Failed(f"{name} was not started: {told[1]}{lost if told[0] is Where.UNANSWERED else ''}")
         with self._alive():
             if path.exists():
                 return False
@@ -235,10 +236,7 @@ class Driver(simulated_guests.Guests):
         if self._path(name).exists():
             return Where.NOT_THERE, "it is running here"
         if not target.exists():
-            return (
-                Where.UNANSWERED,
-                f"it is not here, and the target does not answer: it may run there{self._lost(intent)}",
-            )
+            return Where.UNANSWERED, "it is not here, and the target does not answer: it may run there"
         if (target / RUNNING / intent.name).exists():
             return Where.THERE, "it is running on the target, and not here"
         return Where.NOT_THERE, "it is neither here nor on the target"
@@ -281,10 +279,6 @@ class Driver(simulated_guests.Guests):
         paused.rename(self._path(name))
         self._note(name, "resumed", counter=counter)
         return Where.NOT_THERE, "it is running here again"
-
-    @staticmethod
-    def _lost(intent: Path) -> str:
-        return f"; if the target is off and will stay off, run `rm {intent}`, then retry"
 
     def _intent(self, name: str) -> Path:
         return self._root / MIGRATING / f"{name}.json"

@@ -267,8 +267,9 @@ def test_what_an_interrupted_migration_took_away_is_neither_started_nor_taken_fo
     if there == "booted":
         assert here.start("x", {})
         return
-    with pytest.raises(errors.Failed, match="x was not started: it is "):
+    with pytest.raises(errors.Failed, match="x was not started: it is ") as raised:
         here.start("x", {})
+    assert ("if the target is off and will stay off, run `rm " in str(raised.value)) is (there == "is down")
     with pytest.raises(errors.Failed, match="x was not stopped: it is "):
         here.stop("x", time_limit=0)
     assert not here.stop("x", time_limit=0, only_here=True)
@@ -277,7 +278,7 @@ def test_what_an_interrupted_migration_took_away_is_neither_started_nor_taken_fo
             here.start("x", {}, runs_nowhere=True)
         assert (here.recover("x"), here.migrations()) == ("", {}), "whoever records where it runs was told"
     else:
-        assert here.recover("x").startswith("x: it is not here, and the target does not answer: it may run there")
+        assert here.recover("x") == "x: it is not here, and the target does not answer: it may run there"
         assert here.start("x", {}, runs_nowhere=True)
     assert here.migrations() == {}
 
