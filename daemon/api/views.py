@@ -244,7 +244,7 @@ def _job(job: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> di
 
 
 def plan(cluster: clusters.Cluster, round_plan: RoundPlan, *, is_at_work: bool) -> dict[str, Any]:
-    """A plan with the names of its objects; `is_at_work` says that it waits for the round before it."""
+    """A plan with the names of its objects; `is_at_work` says that jobs of rounds before it have not ended."""
     named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
     told = dataclasses.asdict(round_plan)
     strings = {

@@ -75,7 +75,9 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         told = daemon.get("1", "plan")
         nodes = daemon.get("1", "nodes") if told["refusals"] else []
     if told["waits_for_round"]:
-        output.line("This waits for the round at work: it starts when the round's jobs have ended.")
+        output.line(
+            "Jobs of rounds before have not ended: balancing waits for them, and their instances stay with them."
+        )
     places = {job["key"]: place for place, job in enumerate(told["jobs"], start=1)}
     rows = [
         (places[job["key"]], wording.job(job, told["names"]), _order(job, places), job["reason"])
@@ -209,4 +211,5 @@ def _refusals(found: Iterable[dict[str, Any]], *, nodes: Iterable[dict[str, Any]
 def _order(job: dict[str, Any], places: dict[str, int]) -> str:
     after = [str(places[key]) for key in job["after"] if key in places]
     behind = [f"end of {places[key]}" for key in job["behind"] if key in places]
-    return ", ".join(after + behind)
+    earlier = [f"end of job {number}" for number in job["earlier"]]
+    return ", ".join(after + behind + earlier)

@@ -191,6 +191,15 @@ class Queue:
                 self._scheduler.interrupt(job_id)
         return self.find(job_id)
 
+    async def take_back(self, job_id: int, reason: values.Reason) -> None:
+        """Cancel a job for a reason that it keeps; what runs finishes.
+
+        Raises:
+            NotFound, Refused, StoreFailed: as with `cancel`.
+        """
+        self._book.change(job_id, lambda job: dataclasses.replace(job, reason=(*job.reason, reason)))
+        await self.cancel(job_id, kill=False)
+
     def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.
 

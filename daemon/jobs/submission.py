@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import contract, registry
+from ...plugins.plugin_utils.rounds import unfinished, work
 from ..failures import Failures
 from . import store, values
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.plugin_utils.rounds import work
 
 PART = "submission of jobs"
 ROUNDS = "gnt:daemon:maintd"
 """The source that the jobs of rounds have in their reason trail."""
+TAKEN_BACK = f"{ROUNDS}:taken back"
+"""The source of the reason why a round cancels its own job, to plan what is left of it anew."""
 
 
 def check(jobs: Iterable[values.Job]) -> None:
@@ -98,6 +100,18 @@ def has_incident(job: values.Job) -> bool:
     return sum(entry.source == ROUNDS for entry in job.reason) > 1
 
 
+def unfinished_moves(jobs: Iterable[values.Job]) -> Iterator[unfinished.Job]:
+    """What rounds are told of the jobs that have not ended, and hold instances."""
+    for job in jobs:
+        left = [] if job.is_final else [opcode for opcode in job.opcodes if opcode.status not in values.FINAL]
+        held = tuple(work.Opcode(opcode.kind, opcode.params) for opcode in left if opcode.kind in unfinished.KINDS)
+        if held:
+            depends = tuple(entry.job for entry in job.depends)
+            told = [entry.text for entry in job.reason if entry.source == ROUNDS]
+            incident, is_running = told[1] if has_incident(job) else None, left[0].status is values.Status.RUNNING
+            yield unfinished.Job(job.id, held, depends=depends, incident=incident, is_running=is_running)
+
+
 def named_numbers(cluster: clusters.Cluster) -> list[int]:
     """The job numbers in a configuration, and its filters' watermarks: later jobs are above them."""
     maintenance = cluster.maintenance
@@ -116,7 +130,8 @@ def _job(
     priority: int,
 ) -> values.Job:
     depends = [values.Dependency(ids[key]) for key in draft.after]
-    depends += [values.Dependency(ids[key], tuple(values.FINAL)) for key in draft.behind]
+    behind = (*(ids[key] for key in draft.behind), *draft.earlier)
+    depends += [values.Dependency(number, tuple(values.FINAL)) for number in behind]
     own = [values.Reason(source, draft.reason, int(now * 1e9))]
     if draft.incident is not None:
         own.append(values.Reason(source, draft.incident, int(now * 1e9)))

@@ -1,4 +1,4 @@
-"""How the jobs of an incident ended: done, failed, waiting for a person, or lost.
+"""How the jobs of an incident ended: done, failed, waiting for a person, lost, or taken back.
 
 A job is lost whose process ended with the controller, and left no result. That is no failure: what is true is looked
 for when it is settled, and the next round plans from there. What did not happen is planned again, and judged anew by
@@ -12,7 +12,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import lifecycle
-from ..jobs import plays, values
+from ..jobs import plays, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -83,14 +83,19 @@ def _outcome(
 
 
 def _is_held(job: values.Job, known: Mapping[int, values.Job]) -> bool:
-    """Whether a job waits for a person or was lost, or did not begin because of such a job."""
-    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes):
+    """Whether a job waits for a person, was lost or taken back, or did not begin because of such a job."""
+    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes) or _is_taken_back(job):
         return True
     before = [known[entry.job] for entry in job.depends if entry.job in known]
     has_begun = any(opcode.started for opcode in job.opcodes)
     return not has_begun and any(
         other.is_final and other.status is not values.Status.SUCCESS and _is_held(other, known) for other in before
     )
+
+
+def _is_taken_back(job: values.Job) -> bool:
+    """Whether a round has canceled its own job, to plan what is left of it anew."""
+    return job.status is values.Status.CANCELED and any(entry.source == submission.TAKEN_BACK for entry in job.reason)
 
 
 def _is_lost(opcode: values.Opcode) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle, possible_loss
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
-from ...plugins.plugin_utils.rounds import rounds
+from ...plugins.plugin_utils.rounds import overtaken, rounds
 from ..failures import Failures
 from ..jobs import submission, values
 from . import balancing, outcomes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
     from ...plugins.plugin_utils.report_originals import Originals
+    from ...plugins.plugin_utils.rounds import rebalancing, unfinished
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .history import History
@@ -35,7 +36,7 @@ PART, INTAKE, RESUMING = "rounds", "report intake", "resuming the last round"
 
 
 class Rounds:
-    """Starts a round when the last one's jobs have ended and there is something to do; events wake it.
+    """Starts a round when there is something to do, also beside the unfinished jobs of those before; events wake it.
 
     `has_looked` is set once it has looked for the first time.
     """
@@ -155,6 +156,7 @@ class Rounds:
         await self._keep_originals()
         await self._configuration.commit(self._reconciled)
         await self._cancel_orphans()
+        await self._take_back_overtaken()
         is_settled = self._settled == before.maintenance.round
         self._is_hindered = not (has_heard and is_settled)
         if not is_settled:
@@ -163,10 +165,10 @@ class Rounds:
         after = await self._configuration.commit(self._verdicts)
         if after is not before:
             return True
-        if not has_heard or self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
+        if not has_heard or self._queue.drained:
             return False
         urgent = self._plan(after)
-        plan, asked = self._balancer.completed(self._seen(after), urgent)
+        plan, asked = self._with_balancing(after, urgent)
         # Meanwhile anything may change, so all is decided anew then; what is urgent waits for one search, not for more.
         if asked is not None and not (urgent.jobs and self._has_searched):
             await self._balancer.search(asked)
@@ -221,8 +223,14 @@ class Rounds:
         """
         cluster = self._configuration.current
         now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
-        plan, _ = self._balancer.completed(self._seen(now), self._plan(now, as_if_resumed=True))
+        plan, _ = self._with_balancing(now, self._plan(now, as_if_resumed=True))
         return plan
+
+    def _with_balancing(
+        self, cluster: clusters.Cluster, plan: rounds.RoundPlan
+    ) -> tuple[rounds.RoundPlan, rebalancing.Question | None]:
+        """The plan with its balancing step, which waits until all jobs of rounds have ended."""
+        return (plan, None) if self.is_at_work else self._balancer.completed(self._seen(cluster), plan)
 
     def _seen(self, cluster: clusters.Cluster) -> clusters.Cluster:
         """The cluster as it is planned for: nodes that do not answer are no targets."""
@@ -230,7 +238,7 @@ class Rounds:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether jobs of the last round have not ended."""
+        """Whether jobs of rounds have not ended."""
         return bool(self._queue.unfinished(self._configuration.current.maintenance.jobs))
 
     def _plan(self, cluster: clusters.Cluster, *, as_if_resumed: bool = False) -> rounds.RoundPlan:
@@ -238,6 +246,7 @@ class Rounds:
         at_work = {
             incident.uuid: bool(self._queue.unfinished(incident.jobs)) for incident in cluster.maintenance.incidents
         }
+        jobs = self._unfinished()
         silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
         evidence = self._waiting(cluster, replica_evidence.of_unreachable(cluster, self._intake))
         recovered = rounds.recovered(cluster, self._intake.reported_ok_since)
@@ -246,7 +255,7 @@ class Rounds:
             for incident in cluster.maintenance.incidents
             if incident.is_open
         }
-        facts = (at_work, silent, evidence, recovered, unstarted)
+        facts = (at_work, jobs, silent, evidence, recovered, unstarted)
         known = self._plans.get(as_if_resumed)
         if known is not None and known[0] is cluster and known[1] == facts:
             return known[2]
@@ -254,6 +263,7 @@ class Rounds:
         plan = rounds.plan(
             seen,
             at_work=at_work,
+            jobs=jobs,
             evidence=evidence,
             recovered=recovered,
             unstarted=unstarted,
@@ -333,6 +343,16 @@ class Rounds:
                 self._balancer.withdrawn.add(job)
                 await self._queue.cancel(job, kill=False)
 
+    async def _take_back_overtaken(self) -> None:
+        """Jobs that cannot be done any more do not fail their incident: what is left of them is planned anew."""
+        cluster = self._configuration.current
+        for number, why in overtaken.reasons(cluster, self._unfinished()).items():
+            if self._queue.unfinished([number]) and not self._queue.jobs[number].canceling:
+                await self._queue.take_back(number, values.Reason(submission.TAKEN_BACK, why, int(self._clock() * 1e9)))
+
+    def _unfinished(self) -> tuple[unfinished.Job, ...]:
+        return tuple(submission.unfinished_moves(self._queue.jobs.values()))
+
     async def _submit(self, cluster: clusters.Cluster, plan: rounds.RoundPlan) -> None:
         number, now = cluster.maintenance.round + 1, self._clock()
         jobs = self._numbered(cluster, plan, now=now)
@@ -343,7 +363,8 @@ class Rounds:
         self._history.write(number, started=now, plan=dataclasses.asdict(plan), jobs=jobs)
 
         def submitted(head: clusters.Cluster) -> list[changes.Change]:
-            stated: list[changes.Change] = [changes.RoundStands(number, tuple(job.id for job in jobs))]
+            going_on = self._queue.unfinished(head.maintenance.jobs)
+            stated: list[changes.Change] = [changes.RoundStands(number, (*going_on, *(job.id for job in jobs)))]
             for incident, ids in by_incident.items():
                 stated.append(changes.IncidentStands(incidents.submit(head.incident(incident), ids, now=now)))
             return stated

@@ -12,7 +12,8 @@ class Settings:
     A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
     all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
     `moves_per_node` limits how many instances move to or from one node at the same time; failovers from nodes that are
-    not reachable, which copy nothing, are counted by themselves. With `balance` rounds balance the nodes that nothing
+    not reachable, which copy nothing, are counted by themselves. Jobs that have not ended count, also those of people.
+    With `balance` rounds balance the nodes that nothing
     else touches, by steps that lower Ganeti's score by `balance_threshold` or more; replicas of disks go to other nodes
     only with `balance_disk_moves`, and what instances really use of their CPUs counts with `balance_dynamic_load`. A
     `paused` text holds all rounds and says why.

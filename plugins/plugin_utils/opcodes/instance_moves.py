@@ -143,6 +143,10 @@ class Failover(_RunElsewhere):
     def time_limit(self, cluster: clusters.Cluster) -> int:
         return time_limits.limit(failover_seconds(cluster.instance(self.instance)))
 
+    def is_urgent(self) -> bool:
+        """It copies nothing, and its instance is down until it ends: it waits for no resync that has a common slot."""
+        return True
+
     def _ends_migration(self, instance: clusters.Instance) -> bool:
         return bool(instance.moving) and (instance.moving, instance.primary_node) == (self.source, self.target)
 

@@ -39,7 +39,7 @@ def plan(
     that the cluster no longer survives then.
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
-    another evacuation of the round moves, each with that evacuation in words; `which`
+    another evacuation of the round, or an unfinished job, moves, each with that in words; `which`
     says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `recovered` and
     `evidence` as for `rounds.plan`. `room` is that of the round and is used up. Targets are chosen instance by
     instance, by the score of the cluster after each (`prospects.py`); one choice costs O(nodes² + instances).
@@ -53,7 +53,7 @@ def plan(
     refusals: list[Refusal] = []
     meant = [instance for instance in room.held(node.uuid) if which is None or which(instance)]
     for instance in in_order(meant, node=node.uuid):
-        way = _waits(instance, taken) or ways_out.out(instance)
+        way = waits(instance, taken) or ways_out.out(instance)
         kept = way if isinstance(way, Refusal) else way.left
         if kept is not None:
             refusals.append(kept)
@@ -77,7 +77,8 @@ def in_order(instances: Collection[clusters.Instance], *, node: str) -> list[clu
     return sorted(instances, key=place)
 
 
-def _waits(instance: clusters.Instance, taken: Mapping[str, str]) -> Refusal | None:
+def waits(instance: clusters.Instance, taken: Mapping[str, str]) -> Refusal | None:
+    """Why an instance is not moved now, if something else moves it."""
     if instance.uuid not in taken:
         return None
     by = taken[instance.uuid]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Collection, Mapping
+from typing import TYPE_CHECKING, Collection, Iterable
 
+from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, instance_policy, known_off
 from ...module_utils.domain import incidents as incident_rules
 from ..placement.plan import Refusal
-from . import configured, evacuation
+from . import configured, evacuation, unfinished
 from .room import Room
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain import incidents
 
 
@@ -65,38 +65,41 @@ def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> Refu
     return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm(node))
 
 
-def at_work(
-    cluster: clusters.Cluster, incident: incidents.Incident, *, unfinished: Mapping[str, bool]
+def awaited(
+    cluster: clusters.Cluster, incident: incidents.Incident, *, jobs: Iterable[unfinished.Job]
 ) -> Refusal | None:
-    """While an evacuation of an earlier round still runs, the room it uses is not known: no other one begins.
-
-    `unfinished` says of incidents (UUID) whether they have unfinished jobs, whatever their status.
-    """
-    known = (other for other in cluster.maintenance.incidents if other.uuid != incident.uuid and other.evacuates)
-    busy = next((other for other in known if unfinished.get(other.uuid, False)), None)
-    if busy is None:
+    """No node is drained before what is failed over to it off a node that is not reachable has started there."""
+    if not clusters.reachable(cluster, cluster.nodes[incident.node]):
         return None
-    name = cluster.node_name(busy.node)
-    return _refusal(
-        cluster,
-        incident,
-        reason=f"waits: the evacuation of {name} (incident {busy.uuid}) has unfinished jobs",
-        unblock=f"the end of the jobs of incident {busy.uuid}",
-    )
+    for job in jobs:
+        if unfinished.is_urgent(cluster, job) and incident.node in map(unfinished.target, job.opcodes):
+            return _refusal(
+                cluster,
+                incident,
+                reason=f"waits: job {job.number} fails an instance over to it",
+                unblock=f"the end of job {job.number}",
+            )
+    return None
 
 
 def capacity(
-    cluster: clusters.Cluster, incident: incidents.Incident, *, begun: Collection[str], avoid: Collection[str]
+    cluster: clusters.Cluster,
+    incident: incidents.Incident,
+    *,
+    begun: Collection[str],
+    avoid: Collection[str],
+    jobs: Collection[unfinished.Job] = (),
 ) -> Refusal | None:
     """An evacuation begins only if `capacity_reserve` instances of the standard size still fit after it; 0 is off.
 
-    `begun` are the nodes (UUIDs) that are left in the same round, `avoid` those that take nothing. What has begun is
-    never held.
+    `begun` are the nodes (UUIDs) that are being left, `avoid` those that take nothing, `jobs` those that have not
+    ended. What has begun is never held.
     """
     settings = cluster.maintenance.settings
     if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
         return None
-    left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, most=settings.capacity_reserve)
+    most = settings.capacity_reserve
+    left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, jobs=jobs, most=most)
     if left >= settings.capacity_reserve:
         return None
     size = instance_policy.filled(cluster.cluster.ipolicy)["std"]
@@ -109,7 +112,14 @@ def capacity(
     )
 
 
-def _left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collection[str], most: int) -> int:
+def _left(
+    cluster: clusters.Cluster,
+    *,
+    leaving: Collection[str],
+    avoid: Collection[str],
+    jobs: Collection[unfinished.Job],
+    most: int,
+) -> int:
     """How many instances of the standard size fit once nodes are empty, under the limits set; counted up to `most`.
 
     `leaving` and `avoid` are nodes (UUIDs) that take nothing. A group in which N+1 fails takes none; what has no place
@@ -119,7 +129,7 @@ def _left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collect
     from . import configured_limits  # noqa: PLC0415 - as above
 
     closed = _drained(cluster, {*leaving, *avoid})
-    places = _places(closed, leaving)
+    places = _places(closed, leaving, jobs)
     instances = {
         uuid: replace(instance, primary_node=places[uuid][0], secondary_nodes=places[uuid][1])
         if uuid in places
@@ -130,9 +140,11 @@ def _left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collect
     return capacity_report.standard(emptied, configured_limits.question(cluster), most=most)
 
 
-def _places(cluster: clusters.Cluster, leaving: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Where the instances that leave end, by UUID."""
-    room = Room(cluster)
+def _places(
+    cluster: clusters.Cluster, leaving: Collection[str], jobs: Collection[unfinished.Job]
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Where the instances that leave, or that jobs move, end, by UUID."""
+    room = Room(cluster, jobs=jobs)
     for uuid in sorted(leaving):
         taken = dict.fromkeys(room.places, "another evacuation")
         evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room)

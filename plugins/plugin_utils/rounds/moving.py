@@ -48,27 +48,68 @@ def jobs_of(
         NotFound: an instance or node is not there. InvalidInput: a step is none, or not possible for its instance, or
         a move comes after one that is not before it.
     """
-    admitted = Waves(limit=cluster.maintenance.settings.moves_per_node) if waves is None else waves
-    made = _Maker(cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss)
-    newest: dict[str, str] = {}
-    count: dict[str, int] = {}
-    jobs = []
-    for move in moves:
-        urgent = made.is_urgent(move)
-        opcodes, nodes = made.opcodes(move)
-        count[move.instance] = count.get(move.instance, 0) + 1
-        key = f"move:{move.instance}" + (f":{count[move.instance]}" if move.instance in newest else "")
+    maker = Jobs(
+        cluster,
+        failover=failover,
+        ignore_consistency=ignore_consistency,
+        max_loss=max_loss,
+        after=after,
+        incident=incident,
+        reason=reason,
+        waves=waves,
+    )
+    return tuple(maker.make(move) for move in moves)
+
+
+class Jobs:
+    """Makes the jobs of moves as `jobs_of` does, one by one: in their order, others may be admitted between them."""
+
+    def __init__(
+        self,
+        cluster: clusters.Cluster,
+        *,
+        failover: bool = False,
+        ignore_consistency: bool = False,
+        max_loss: int | None = None,
+        after: tuple[str, ...] = (),
+        incident: str | None = None,
+        reason: str = "moving {}",
+        waves: Waves | None = None,
+    ) -> None:
+        self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node) if waves is None else waves
+        self._maker = _Maker(cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss)
+        self._after, self._incident, self._reason = after, incident, reason
+        self._newest: dict[str, str] = {}
+        self._count: dict[str, int] = {}
+
+    def is_urgent(self, move: Move) -> bool:
+        """Whether the next move of its instance only starts it elsewhere, off a node that is not reachable."""
+        return self._maker.is_urgent(move)
+
+    def make(self, move: Move) -> work.Job:
+        """The job of the next move."""
+        urgent = self._maker.is_urgent(move)
+        opcodes, nodes = self._maker.opcodes(move)
+        newest = self._newest
+        self._count[move.instance] = self._count.get(move.instance, 0) + 1
+        key = f"move:{move.instance}" + (f":{self._count[move.instance]}" if move.instance in newest else "")
         late = [name for name in move.after if name not in newest]
         if late:
             raise errors.InvalidInput(f"{move.instance} comes after {late[0]}, which no move before it moves")
         named = [newest[name] for name in (*move.after, move.instance) if name in newest]
-        own, others = admitted.admit(key, nodes=nodes, incident=incident, urgent=urgent)
-        before = tuple(dict.fromkeys((*after, *named, *(own if incident else ()))))
-        behind = tuple(other for other in dict.fromkeys((*own, *others)) if other not in before)
-        why = "; ".join(filter(None, [reason.replace("{}", move.instance), move.why]))
-        jobs.append(work.Job(key, opcodes, after=before, incident=incident, reason=why, behind=behind))
+        admitted = self._waves.admit(key, nodes=nodes, incident=self._incident, urgent=urgent)
+        before = tuple(dict.fromkeys((*self._after, *named, *(admitted.own if self._incident else ()))))
+        others = dict.fromkeys((*admitted.own, *admitted.others))
         newest[move.instance] = key
-    return tuple(jobs)
+        return work.Job(
+            key,
+            opcodes,
+            after=before,
+            incident=self._incident,
+            reason="; ".join(filter(None, [self._reason.replace("{}", move.instance), move.why])),
+            behind=tuple(other for other in others if other not in before),
+            earlier=admitted.earlier,
+        )
 
 
 def nodes_of(cluster: clusters.Cluster, moves: Iterable[Move]) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """Room: the memory, disk and virtual CPUs that nodes have left while instances move.
 
 What a move frees is never counted as free: the jobs of a round run in any interleaving, and the move that frees may be
-the last of all.
+the last of all. What jobs use that were submitted before, and have not ended, is taken on both sides: it is unknown how
+they end.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Mapping, TypeVar
 
 from ..placement.models import tags
-from . import configured
+from . import configured, unfinished
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from typing import Collection, Sequence
+    from typing import Collection, Iterable, Sequence
 
     from ...module_utils.domain import cluster as clusters
     from .prospects import Prospects
+
+Item = TypeVar("Item")
 
 
 @dataclass(eq=False, slots=True)
@@ -79,10 +82,11 @@ class Room:
 
     Building costs O(nodes log nodes + instances). A move costs O(1), amortised; choosing a target looks once
     at each node of a group. Room taken by one evacuation is gone for the next, for as long as both use the
-    same value. `places` says of the instances (UUID) that moved which primary and secondaries they have now.
+    same value. `places` says of the instances (UUID) that moved which primary and secondaries they have now, of those
+    that unfinished jobs (`held_by`) move where they end.
     """
 
-    def __init__(self, cluster: clusters.Cluster) -> None:
+    def __init__(self, cluster: clusters.Cluster, *, jobs: Collection[unfinished.Job] = ()) -> None:
         self._cluster = cluster
         self._prefixes = tags.exclusion_prefixes(cluster.cluster.tags)
         frame = configured.model_of(dataclasses.replace(cluster, instances={}))
@@ -104,6 +108,27 @@ class Room:
         self._held: dict[str, list[clusters.Instance]] = {}
         for instance in cluster.instances.values():
             self._put(instance)
+        self.held_by = unfinished.by_instance(cluster, jobs)
+        for uuid, held_by in self.held_by.items():
+            self._keep(unfinished.stations(cluster, cluster.instances[uuid], held_by))
+
+    def _keep(self, stations: Sequence[clusters.Instance]) -> None:
+        """Take the room of an instance wherever unfinished jobs may leave it, beside the first, where it is."""
+        instance, last = stations[0], stations[-1]
+        memory, disk = memory_in_use(instance), disk_per_copy(instance)
+        for uuid in _others((station.primary_node,) for station in stations):
+            self.nodes[uuid].memory -= memory
+            self._take_primary(instance, uuid)
+        for uuid in _others(station.nodes for station in stations):
+            self._held.setdefault(uuid, []).append(instance)
+            self.nodes[uuid].disk -= disk
+            self.nodes[uuid].instances += 1
+        keeps_replica = any(instance.primary_node in station.secondary_nodes for station in stations)
+        if keeps_replica and instance.primary_node in self.nodes:
+            self.nodes[instance.primary_node].returned += memory
+        for pair in _others(_pairs(station) for station in stations):
+            self._reserve(pair[0], pair[1:], memory=memory)
+        self.places[instance.uuid] = (last.primary_node, last.secondary_nodes)
 
     def _put(self, instance: clusters.Instance) -> None:
         memory, disk = memory_in_use(instance), disk_per_copy(instance)
@@ -140,7 +165,7 @@ class Room:
         return self._migration[source][0] <= self._migration[target][1]
 
     def held(self, node: str) -> Sequence[clusters.Instance]:
-        """The instances with a replica on a node (UUID) when the room was built, in no order."""
+        """The instances with a replica on a node (UUID) when the room was built, or soon, in no order."""
         return self._held.get(node, ())
 
     def move(self, instance: clusters.Instance, *, primary: str, secondaries: tuple[str, ...]) -> None:
@@ -170,3 +195,13 @@ class Room:
         for uuid in secondaries:
             if uuid in self.nodes and uuid != primary:
                 self.nodes[uuid].reserve(primary, memory=memory)
+
+
+def _pairs(instance: clusters.Instance) -> tuple[tuple[str, str], ...]:
+    return tuple((instance.primary_node, uuid) for uuid in instance.secondary_nodes)
+
+
+def _others(stations: Iterable[Iterable[Item]]) -> list[Item]:
+    """What comes after the first station, each once, and is not in it."""
+    first, *more = (tuple(station) for station in stations)
+    return [item for item in dict.fromkeys(item for station in more for item in station) if item not in first]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, incidents, known_off
 from ..placement.plan import Plan, Refusal
-from . import evacuation, guards, moving, rebalancing, work
+from . import evacuation, guards, leaving, moving, rebalancing, unfinished, work
 from .room import Room
 from .waves import Waves
 
@@ -37,12 +37,17 @@ def plan(
     cluster: clusters.Cluster,
     *,
     at_work: Mapping[str, bool],
+    jobs: Collection[unfinished.Job] = (),
     evidence: Mapping[str, Answer] | None = None,
     recovered: Collection[str] = (),
     unstarted: Mapping[str, Collection[str]] | None = None,
     as_if_resumed: bool = False,
 ) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
+
+    Evacuations begin beside the unfinished `jobs` of others: the instances that these hold wait for them, the room that
+    they use is taken where their instances are and where they go, and so are their places in the waves. In what begins
+    together the failovers off all nodes that are not reachable come before everything that copies.
 
     `evidence` says of the instances (UUID) of nodes that cannot be asked whether their replicas count as in sync; one
     that does not waits. `recovered` are the nodes (UUIDs) that say Ok since an incident of them failed: in the last
@@ -53,7 +58,14 @@ def plan(
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
-    draft = _Draft(cluster, at_work, evidence or {}, recovered, unstarted or {})
+    draft = _Draft(
+        cluster,
+        at_work=at_work,
+        jobs=jobs,
+        evidence=evidence or {},
+        recovered=recovered,
+        unstarted=unstarted or {},
+    )
     idle = [incident for incident in in_order(cluster) if not at_work.get(incident.uuid, False)]
     pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
@@ -67,6 +79,7 @@ def plan(
             draft.evacuate(incident)
         else:
             draft.repair(incident)
+    draft.complete_jobs()
     return draft.plan
 
 
@@ -166,7 +179,9 @@ class _Draft:
     def __init__(
         self,
         cluster: clusters.Cluster,
+        *,
         at_work: Mapping[str, bool],
+        jobs: Collection[unfinished.Job],
         evidence: Mapping[str, Answer],
         recovered: Collection[str],
         unstarted: Mapping[str, Collection[str]],
@@ -175,10 +190,18 @@ class _Draft:
         self._recovered = recovered
         self._evidence = evidence
         self._cluster = cluster
-        self._at_work = at_work
-        self._room = Room(cluster)
+        self._unfinished = jobs
+        self._room = Room(cluster, jobs=jobs)
         self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node)
-        self._avoid = no_targets(cluster)
+        self._waves.count(cluster, jobs)
+        self._left = {
+            incident.node
+            for incident in cluster.maintenance.incidents
+            if incident.evacuates and at_work.get(incident.uuid, False) and incident.node in cluster.nodes
+        }
+        self._avoid = no_targets(cluster) | self._left
+        self._evacuations: list[leaving.Evacuation] = []
+        self._uuids = {instance.name: uuid for uuid, instance in cluster.instances.items()}
         self._unstarted = {
             incident.uuid: _found(cluster, incident, unstarted.get(incident.uuid, ())) for incident in in_order(cluster)
         }
@@ -188,6 +211,12 @@ class _Draft:
             for uuid in self._unstarted[incident.uuid]
             if self._is_asked(uuid)
         }
+        self._taken |= {uuid: self._job(held_by[0]) for uuid, held_by in self._room.held_by.items()}
+
+    def _job(self, job: unfinished.Job) -> str:
+        known = (each for each in self._cluster.maintenance.incidents if each.uuid == job.incident and each.evacuates)
+        incident = next(known, None)
+        return f"job {job.number}" if incident is None else f"job {job.number} of {self._evacuation(incident)}"
 
     def _is_asked(self, instance: str) -> bool:
         """Whether the primary of an instance (UUID) can be asked; else another incident is free to move it."""
@@ -239,8 +268,8 @@ class _Draft:
         held = (
             guards.unconfirmed(self._cluster, incident)
             or guards.storm(self._cluster, incident)
-            or guards.at_work(self._cluster, incident, unfinished=self._at_work)
-            or guards.capacity(self._cluster, incident, begun=self._begun(), avoid=self._avoid)
+            or guards.awaited(self._cluster, incident, jobs=self._unfinished)
+            or guards.capacity(self._cluster, incident, begun=self._left, avoid=self._avoid, jobs=self._unfinished)
         )
         if held is not None:
             self.refuse(held)
@@ -248,24 +277,32 @@ class _Draft:
         drain = () if is_master or node.drained or node.offline else (_drain(node, incident),)
         plan = self._moves(node, incident)
         starts = self._starts(node, incident)
-        jobs = (*drain, *starts, *self._jobs(node, incident, plan, after=tuple(job.key for job in drain)))
-        self._submit(*jobs)
+        is_idle, is_last = not (drain or starts or plan.moves), not plan.refusals and not self._unstarted[incident.uuid]
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         if plan.refusals:
-            if not jobs and all(refusal.permanent for refusal in plan.refusals):
+            if is_idle and all(refusal.permanent for refusal in plan.refusals):
                 self._fail(incident, "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals))
-        elif not is_master and not self._unstarted[incident.uuid]:
-            self._part(node, incident, after=tuple(job.key for job in jobs))
-        elif is_master and not jobs:
+        elif is_master and is_idle:
             text = f"{node.name} is the master: it waits for the master role to move"
             self.refuse(_refusal(node, incident, text, "no longer the master"))
-
-    def _begun(self) -> frozenset[str]:
-        """The nodes of which the evacuation begins in this round."""
-        planned = {job.incident for job in self.plan.jobs}
-        return frozenset(
-            incident.node for incident in in_order(self._cluster) if incident.uuid in planned and incident.evacuates
+        maker = moving.Jobs(
+            self._cluster,
+            failover=_fails_over(incident),
+            after=tuple(job.key for job in drain),
+            incident=incident.uuid,
+            reason=f"evacuating {node.name}: moving {{}} away",
+            waves=self._waves,
         )
+        last = self._last(node) if is_last and not is_master else ()
+        begun = leaving.Evacuation(node.name, incident.uuid, (*drain, *starts), plan.moves, last, maker)
+        self._evacuations.append(begun)
+        self._left |= {node.uuid} if begun.has_begun else set()
+        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
+
+    def complete_jobs(self) -> None:
+        """Add the jobs of the evacuations, which are more invasive than all others, and so come before them."""
+        jobs = leaving.jobs_of(self._evacuations)
+        self.plan = dataclasses.replace(self.plan, jobs=(*jobs, *self.plan.jobs))
 
     def _moves(self, node: clusters.Node, incident: incidents.Incident) -> Plan:
         plan = evacuation.plan(
@@ -282,21 +319,6 @@ class _Draft:
         self.plan = dataclasses.replace(self.plan, notes=tuple(notes))
         return plan
 
-    def _jobs(
-        self, node: clusters.Node, incident: incidents.Incident, plan: Plan, *, after: tuple[str, ...]
-    ) -> tuple[work.Job, ...]:
-        jobs = moving.jobs_of(
-            self._cluster,
-            plan.moves,
-            failover=_fails_over(incident),
-            after=after,
-            incident=incident.uuid,
-            reason=f"evacuating {node.name}: moving {{}} away",
-            waves=self._waves,
-        )
-        self._taken.update({str(job.opcodes[0].params["instance"]): self._evacuation(incident) for job in jobs})
-        return jobs
-
     def _evacuation(self, incident: incidents.Incident) -> str:
         return f"the evacuation of {self._cluster.node_name(incident.node)} (incident {incident.uuid})"
 
@@ -309,6 +331,10 @@ class _Draft:
         for uuid in self._unstarted[incident.uuid]:
             instance = self._cluster.instance(uuid)
             primary = self._cluster.node(instance.primary_node)
+            held = evacuation.waits(instance, self._taken) if uuid in self._room.held_by else None
+            if held is not None:
+                self.refuse(dataclasses.replace(held, incident=incident.uuid))
+                continue
             if not self._is_asked(uuid):
                 text = f"it may be down on {primary.name}, which does not answer"
                 self.refuse(Refusal(instance.name, text, f"{primary.name} reachable again", incident=incident.uuid))
@@ -324,13 +350,9 @@ class _Draft:
             jobs.append(work.Job(f"start:{instance.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))
         return tuple(jobs)
 
-    def _part(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]) -> None:
-        opcodes = self._farewell(node)
-        if not node.offline:
-            opcodes = (work.Opcode("node_role", {"node": node.uuid, "offline": True, "empty": True}), *opcodes)
-        if opcodes:
-            reason = f"evacuating {node.name}: it is empty"
-            self._submit(work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason))
+    def _last(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
+        role = work.Opcode("node_role", {"node": node.uuid, "offline": True, "empty": True})
+        return (*(() if node.offline else (role,)), *self._farewell(node))
 
     def _farewell(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
         """Power off, where the policy says so, the node has OOB and is not known to be off already."""

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Collection, Iterable
 
-Row = list[tuple[str, "str | None"]]
+from . import unfinished
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+
+Row = list[tuple["str | int", "str | None"]]
+"""The last move of each chain at a node: its key, or the number of a job submitted before, and its incident."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What a move waits for: keys of its own incident, keys of others, and numbers of jobs submitted before."""
+
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    earlier: tuple[int, ...] = ()
 
 
 class Waves:
-    """The k-th move at a node waits for the (k - limit)-th there: never more than `limit` run at once.
+    """The moves at a node form chains, in which each waits for the one before: never more than `limit` run at once.
 
     Urgent moves copy nothing, and their instances are down until they end: they are counted by themselves, and wait for
     each other only. All other moves at their nodes that are admitted later wait until they have ended. Moves are
-    numbered over all evacuations of a round; one admission costs O(nodes of the move * limit).
+    numbered over all evacuations of a round, and come after those of unfinished jobs; one admission costs
+    O(nodes of the move * limit).
     """
 
     def __init__(self, *, limit: int) -> None:
@@ -20,17 +37,24 @@ class Waves:
         self._admitted: dict[str, Row] = {}
         self._urgent: dict[str, Row] = {}
 
-    def admit(
-        self, key: str, *, nodes: Collection[str], incident: str | None, urgent: bool = False
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The keys that a move waits for: those of its own incident, and those of others."""
-        own: dict[str, None] = {}
-        others: dict[str, None] = {}
+    def count(self, cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> None:
+        """Have these jobs take their places; of those that do not wait for each other each is a chain of its own."""
+        for job in sorted(jobs, key=lambda job: job.number):
+            rows = self._urgent if unfinished.is_urgent(cluster, job) else self._admitted
+            for node in unfinished.nodes_of(cluster, job):
+                row = rows.setdefault(node, [])
+                row[:] = [entry for entry in row if entry[0] not in job.depends] + [(job.number, None)]
+
+    def admit(self, key: str, *, nodes: Collection[str], incident: str | None, urgent: bool = False) -> Admitted:
+        """Let a move in at its nodes, as the last of a chain at each."""
+        found: dict[str | int, str | None] = {}
         for node in nodes:
             row = (self._urgent if urgent else self._admitted).setdefault(node, [])
-            ahead = [row[-self._limit]] if len(row) >= self._limit else []
-            ahead += [] if urgent else self._urgent.get(node, [])[-self._limit :]
-            for before, theirs in ahead:
-                (own if theirs == incident else others)[before] = None
-            row.append((key, incident))
-        return tuple(own), tuple(others)
+            ahead = row[: max(0, len(row) - self._limit + 1)]
+            row[:] = [*row[len(ahead) :], (key, incident)]
+            found |= dict(ahead if urgent else (*ahead, *self._urgent.get(node, [])))
+        return Admitted(
+            own=tuple(before for before, theirs in found.items() if isinstance(before, str) and theirs == incident),
+            others=tuple(before for before, theirs in found.items() if isinstance(before, str) and theirs != incident),
+            earlier=tuple(before for before in found if isinstance(before, int)),
+        )

@@ -26,7 +26,7 @@ class Job:
 
     `after` are keys of jobs of the same plan that must succeed first; `behind` are keys of jobs of other
     incidents in the same plan that must have ended first, however they ended (one node's trouble stops no
-    other).
+    other), `earlier` are numbers of jobs that were submitted before, likewise.
     """
 
     key: str
@@ -35,3 +35,4 @@ class Job:
     incident: str | None
     reason: str
     behind: tuple[str, ...] = ()
+    earlier: tuple[int, ...] = ()

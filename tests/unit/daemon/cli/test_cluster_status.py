@@ -120,8 +120,8 @@ def test_a_plan_shows_refusals_and_what_would_unblock_them(daemon: StandIn, roun
     assert "the loss of node1" in out
 
 
-def test_a_plan_says_when_it_waits_for_the_round_at_work(daemon: StandIn, roundsman: Run) -> None:
-    assert "waits for the round at work" in roundsman("plan")[1]
+def test_a_plan_says_when_jobs_of_rounds_before_have_not_ended(daemon: StandIn, roundsman: Run) -> None:
+    assert "balancing waits for them" in roundsman("plan")[1]
     daemon.answers.update(canned.answers(at_work=False))
     assert "waits" not in roundsman("plan")[1]
 

@@ -190,6 +190,38 @@ def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says
     asyncio.run(scenario())
 
 
+def test_a_node_that_dies_while_another_one_is_evacuated_waits_for_none_of_its_resyncs(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch, replace_disks="held")
+        running = nodes.service
+        twins.report(lab, running, "node2", '{"status":"evacuate"}')
+        while await running.rounds.step():
+            pass
+        await twins.until_held(nodes.twin)
+        resyncs = set(running.queue.unfinished(running.queue.jobs))
+        nodes.silent["node5"] = 3
+        nodes.bmc("node5", power.State.OFF)
+        busy = {str(nodes.twin.specs[run].variables["step"]["instance"]["uuid"]) for run in nodes.twin.held()}
+        held = [
+            one.name
+            for one in running.configuration.current.primaries(nodes.node("node5").uuid)
+            if one.uuid not in busy
+        ]
+        assert held
+        for _ in range(100):
+            await nodes.step()
+            await running.rounds.step()
+            await asyncio.sleep(0.01)
+            if not set(held) & set(nodes.primaries("node5")):
+                break
+        assert not set(held) & set(nodes.primaries("node5")), "they run elsewhere"
+        assert resyncs & set(running.queue.unfinished(running.queue.jobs)), "and the resyncs have not ended"
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("step", [3600.0, -3600.0, 86400.0, -86400.0])
 def test_a_bmc_that_did_not_read_off_is_commanded_again_after_five_minutes_whatever_the_clock_does(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, step: float

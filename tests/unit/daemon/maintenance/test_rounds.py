@@ -313,7 +313,7 @@ def test_every_job_carries_the_daemon_and_the_incident_in_its_reason_trail(
     asyncio.run(scenario())
 
 
-def test_a_round_does_not_start_while_the_jobs_of_the_last_one_run(
+def test_a_round_starts_beside_the_jobs_of_the_last_one_and_keeps_them(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -322,18 +322,61 @@ def test_a_round_does_not_start_while_the_jobs_of_the_last_one_run(
         await running.rounds.step()
         await running.rounds.step()
         await twins.until_held(twin, 2)
-        twins.report(lab, running, "node4", REPAIR)
-        while await running.rounds.step():
-            pass
+        first = set(running.queue.unfinished(running.queue.jobs))
+        twins.report(lab, running, "node1", REPAIR)
+        for _ in range(100):
+            await running.rounds.step()
+            await asyncio.sleep(0.01)
+        maintenance = running.configuration.current.maintenance
+        assert maintenance.round == 2
+        assert set(running.queue.unfinished(first)) < set(maintenance.jobs), "so they are canceled with their incident"
         assert running.rounds.is_at_work
-        assert status(running, "node4") == "noted"
-        assert running.configuration.current.maintenance.round == 1
+        assert status(running) == "pending"
         twin.outcomes.clear()
         for run in twin.held():
             twin.finish(run)
         await twins.settle(running)
-        assert status(running, "node4") == "completed"
+        assert status(running) == "completed"
         assert not running.rounds.is_at_work
+
+    asyncio.run(scenario())
+
+
+def test_what_would_go_to_a_node_that_is_to_be_evacuated_is_taken_back_and_planned_anew(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        cluster = running.configuration.current
+        limited = dataclasses.replace(cluster.maintenance.settings, moves_per_node=1)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(limited)])
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        (run,) = await twins.until_held(twin)
+        going = {str(twin.specs[run].variables["step"]["target"]["name"])}
+        waiting = {
+            cluster.node_name(str(opcode.params.get("target", opcode.params.get("new"))))
+            for number in running.queue.unfinished(running.queue.jobs)
+            for opcode in running.queue.jobs[number].opcodes
+            if "instance" in opcode.params and opcode.status.value == "queued"
+        }
+        asked = min(waiting - going - {"node2"})
+        twins.report(lab, running, asked, EVACUATE)
+        while await running.rounds.step():
+            pass
+        taken_back = [
+            job for job in running.queue.jobs.values() if any(one.source == submission.TAKEN_BACK for one in job.reason)
+        ]
+        assert taken_back
+        assert all(f"{asked} is to be evacuated" in [one.text for one in job.reason] for job in taken_back)
+        assert status(running) == "pending", "no job of it has failed"
+        twin.outcomes.clear()
+        twin.finish(run)
+        await twins.settle(running)
+        assert "failed" not in {status(running), status(running, asked)}
+        gone = running.configuration.current.node("node2").uuid
+        assert not [one for one in running.configuration.current.instances.values() if one.primary_node == gone]
 
     asyncio.run(scenario())
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards, unfinished, work
 
 from . import tables
 
@@ -81,22 +81,20 @@ def test_the_limits_are_settings() -> None:
     assert not _storm(f"{EIGHT}\n{THREE}\nsettings storm_fraction=0.5")
 
 
-def test_an_evacuation_that_is_at_work_holds_the_others_back_even_when_it_is_canceled() -> None:
+def test_a_node_is_not_drained_before_what_is_failed_over_to_it_has_started_there() -> None:
     cluster = tables.read(
-        "node1 9 9\nnode2 9 9\nincident a1 node1 evacuate canceled 1\nincident b1 node2 evacuate noted 2"
+        "node1 9 9 unpowered\nnode2 9 9\nnode3 9 9\ninstance1 drbd 1 1 node1 node2\nincident b1 node2 evacuate noted 2"
     )
-    second = cluster.maintenance.incidents[1]
-    refusal = guards.at_work(cluster, second, unfinished={"a1": True})
+    (incident,) = cluster.maintenance.incidents
+    params = {"instance": "u-instance1", "source": "u-node1", "target": "u-node2"}
+    refusal = guards.awaited(cluster, incident, jobs=[unfinished.Job(7, (work.Opcode("failover", params),))])
     assert refusal is not None
-    assert refusal.reason == "waits: the evacuation of node1 (incident a1) has unfinished jobs"
-    assert guards.at_work(cluster, second, unfinished={"a1": False}) is None
-
-
-def test_a_live_repair_at_work_uses_no_room_and_holds_nobody_back() -> None:
-    cluster = tables.read(
-        "node1 9 9\nnode2 9 9\nincident a1 node1 live-repair pending 1\nincident b1 node2 evacuate noted 2"
-    )
-    assert guards.at_work(cluster, cluster.maintenance.incidents[1], unfinished={"a1": True}) is None
+    assert refusal.reason == "waits: job 7 fails an instance over to it"
+    assert refusal.unblock == "the end of job 7"
+    elsewhere = work.Opcode("failover", {**params, "target": "u-node3"})
+    off_a_node_that_answers = work.Opcode("failover", {**params, "source": "u-node3"})
+    others = [unfinished.Job(7, (elsewhere,)), unfinished.Job(8, (off_a_node_that_answers,))]
+    assert guards.awaited(cluster, incident, jobs=others) is None
 
 
 def test_a_node_that_left_the_cluster_asks_for_nothing() -> None:

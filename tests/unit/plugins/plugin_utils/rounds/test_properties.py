@@ -57,6 +57,9 @@ def _clusters(draw: st.DrawFn) -> clusters.Cluster:
     return tables.read("\n".join(lines))
 
 
+CLUSTERS = _clusters()
+
+
 @FEW
 @hypothesis.given(_clusters(), st.integers())
 def test_in_any_interleaving_memory_disk_copies_and_the_limit_of_moves_hold(

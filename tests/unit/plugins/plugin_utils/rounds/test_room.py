@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room, unfinished, work
 
 from . import tables
 
@@ -87,3 +87,47 @@ def test_an_instance_of_a_node_that_left_the_cluster_takes_no_room_there() -> No
     stands = room.Room(tables.read("node1 4096 9000\ninstance1 drbd 1024 1000 node1 node7"))
     assert stands.nodes["u-node1"].memory == 3072
     assert [one.name for one in stands.held("u-node7")] == ["instance1"]
+
+
+def _jobs(*opcodes: work.Opcode) -> list[unfinished.Job]:
+    return [unfinished.Job(7, opcodes)]
+
+
+def _copies(old: str, new: str) -> work.Opcode:
+    return work.Opcode("replace_disks", {"instance": "u-instance1", "old": f"u-{old}", "new": f"u-{new}"})
+
+
+def _migrates(source: str, target: str) -> work.Opcode:
+    return work.Opcode("migrate", {"instance": "u-instance1", "source": f"u-{source}", "target": f"u-{target}"})
+
+
+def test_what_an_unfinished_job_moves_takes_its_room_on_both_sides() -> None:
+    cluster = tables.read(TABLE)
+    bare = room.Room(cluster).nodes
+    jobs = _jobs(_copies("node2", "node3"), _migrates("node1", "node3"), _copies("node1", "node2"))
+    stands = room.Room(cluster, jobs=jobs)
+    assert [stands.nodes[f"u-node{k}"].memory - bare[f"u-node{k}"].memory for k in (1, 2, 3)] == [0, 0, -4096]
+    assert [stands.nodes[f"u-node{k}"].disk - bare[f"u-node{k}"].disk for k in (1, 2, 3)] == [0, 0, -10000]
+    assert stands.places == {"u-instance1": ("u-node3", ("u-node2",))}
+    assert "u-instance1" in {one.uuid for one in stands.held("u-node3")}
+
+
+def test_where_a_job_may_leave_an_instance_in_between_its_room_is_taken_too() -> None:
+    cluster = tables.read(TABLE)
+    stands = room.Room(cluster, jobs=_jobs(_migrates("node1", "node2"), _copies("node1", "node3")))
+    bare = room.Room(cluster).nodes
+    assert stands.nodes["u-node2"].memory == bare["u-node2"].memory - 4096
+    assert stands.nodes["u-node1"].returned == 4096, "it can start in its own memory again"
+    assert stands.nodes["u-node3"].reserved == {"u-node2": 4096}
+    assert stands.nodes["u-node2"].reserved == bare["u-node2"].reserved, "it may still be there when node1 fails"
+
+
+def test_a_step_that_is_on_record_already_or_goes_to_a_node_that_left_takes_nothing_more() -> None:
+    cluster = tables.read(TABLE)
+    bare = room.Room(cluster)
+    done = room.Room(cluster, jobs=_jobs(_copies("node3", "node2"), _migrates("node2", "node1")))
+    gone = room.Room(cluster, jobs=_jobs(_migrates("node1", "node9")))
+    for stands in (done, gone):
+        assert {node.name: node.memory for node in stands.nodes.values()} == {
+            node.name: node.memory for node in bare.nodes.values()
+        }

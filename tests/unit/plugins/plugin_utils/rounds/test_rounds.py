@@ -4,7 +4,7 @@ import dataclasses
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, possible_loss, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, unfinished, work
 
 from . import steps, tables
 
@@ -197,13 +197,73 @@ def test_an_incident_with_unfinished_jobs_gets_no_verdict_and_no_new_jobs() -> N
     assert _plan(NODES + "incident a1 node1 live-repair pending 1 command=fix\n", a1=True) == rounds.RoundPlan()
 
 
-def test_while_an_evacuation_is_at_work_no_other_one_begins_but_a_live_repair_does() -> None:
-    plan = _plan(
-        NODES + PENDING + "incident b1 node2 evacuate noted 1\nincident c1 node3 live-repair noted 1 command=fix\n",
-        a1=True,
+BESIDE = (
+    "node1 16384 1000\nnode2 16384 1000\nnode3 16384 1000\nnode4 16384 1000 unpowered\n"
+    "instance1 drbd 1024 100 node1 node2\ninstance2 drbd 1024 100 node4 node2\n"
+    "incident a1 node1 evacuate pending 100\nincident b1 node4 evacuate-failover noted 200\n"
+    "settings storm_minimum=99 moves_per_node=1\n"
+)
+
+
+def _copies(number: int, instance: str, old: str, new: str, incident: str = "a1") -> unfinished.Job:
+    params = {"instance": f"u-{instance}", "old": f"u-{old}", "new": f"u-{new}", "planned": True}
+    return unfinished.Job(number, (work.Opcode("replace_disks", params),), incident=incident, is_running=True)
+
+
+def test_a_dead_node_is_failed_over_beside_the_resyncs_of_another_evacuation() -> None:
+    resync = _copies(7, "instance1", "node2", "node3")
+    plan = rounds.plan(tables.read(BESIDE), at_work={"a1": True}, jobs=[resync])
+    jobs = {job.key: job for job in plan.jobs}
+    assert steps.text(jobs["move:instance2"]) == ["failover instance2 node4 node2"]
+    assert (jobs["move:instance2"].behind, jobs["move:instance2"].earlier) == ((), ()), "no failover waits for a resync"
+    assert jobs["move:instance2:2"].earlier == (7,), "what copies at the same node has the slot after it"
+    assert plan.refusals == ()
+
+
+def test_an_instance_that_an_unfinished_job_holds_waits_for_that_job() -> None:
+    held = _copies(7, "instance2", "node2", "node3")
+    plan = rounds.plan(tables.read(BESIDE), at_work={"a1": True}, jobs=[held])
+    assert [job.key for job in plan.jobs] == ["drain:node4"]
+    (refusal,) = plan.refusals
+    assert (refusal.subject, refusal.incident) == ("instance2", "b1")
+    assert refusal.reason == "waits: instance2 is moved by job 7 of the evacuation of node1 (incident a1)"
+    assert refusal.unblock == "the end of job 7 of the evacuation of node1 (incident a1)"
+    (by_hand,) = rounds.plan(tables.read(BESIDE), at_work={}, jobs=[dataclasses.replace(held, incident=None)]).refusals
+    assert by_hand.reason == "waits: instance2 is moved by job 7"
+
+
+def test_a_node_is_not_empty_while_an_unfinished_job_brings_something_there() -> None:
+    table = BESIDE.replace("instance2 drbd 1024 100 node4 node2", "instance2 drbd 1024 100 node3 node2")
+    coming = _copies(7, "instance2", "node2", "node4")
+    plan = rounds.plan(tables.read(table), at_work={"a1": True}, jobs=[coming])
+    assert "offline:node4" not in steps.of(plan.jobs)
+    assert [one.subject for one in plan.refusals] == ["instance2"]
+    assert "offline:node4" in steps.of(rounds.plan(tables.read(table), at_work={"a1": True}).jobs)
+
+
+def test_a_node_that_is_left_by_unfinished_jobs_takes_nothing_though_its_incident_is_canceled() -> None:
+    table = (
+        "node1 16384 1000\nnode2 16384 1000\nincident a1 node1 evacuate canceled 1\n"
+        "incident b1 node2 evacuate noted 2\ninstance1 diskless 100 0 node2\nsettings storm_minimum=99\n"
     )
+    assert "move:instance1" in steps.of(_plan(table).jobs)
+    assert "move:instance1" not in steps.of(_plan(table, a1=True).jobs)
+
+
+def test_of_two_nodes_that_died_all_failovers_come_before_any_resync() -> None:
+    table = BESIDE.replace("node1 16384 1000", "node1 16384 1000 unpowered")
+    table = table.replace("evacuate pending", "evacuate-failover pending")
+    plan = rounds.plan(tables.read(table), at_work={})
+    keys = [job.key for job in plan.jobs if job.key.startswith("move")]
+    assert keys == ["move:instance1", "move:instance2", "move:instance1:2", "move:instance2:2"]
+    resync = next(job for job in plan.jobs if job.key == "move:instance1:2")
+    assert "move:instance2" in resync.behind
+    assert plan.jobs[-1].key == "offline:node4"
+
+
+def test_live_repairs_begin_beside_everything() -> None:
+    plan = _plan(NODES + PENDING + "incident c1 node3 live-repair noted 1 command=fix\n", a1=True)
     assert list(steps.of(plan.jobs)) == ["repair:node3"]
-    assert [one.subject for one in plan.refusals] == ["node2"]
 
 
 def test_nodes_with_an_open_or_failed_incident_are_no_targets() -> None:
