@@ -66,7 +66,9 @@ class Story(worlds.World):
 
     def lose(self, node: str) -> None:
         """A node is off from now on: what runs there, or reads from there, fails."""
-        lost = dataclasses.replace(self.cluster.nodes[node], powered=False, off_since=1.0)
+        lost = dataclasses.replace(
+            self.cluster.nodes[node], powered=False, off_since=1.0, ndparams={"oob_program": "/oob"}
+        )
         self.cluster = clusters.with_node(self.cluster, lost)
         for entry in self._open():
             if entry.runs and "instance" in entry.left[0].params and node in self._nodes(entry):
