@@ -14,8 +14,9 @@ from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
 from .jobs import submission
+from .jobs.ports import Ports
 from .jobs.process import Processes, inherited
-from .jobs.queue import Ports, Queue
+from .jobs.queue import Queue
 from .jobs.store import Store
 from .locks.desk import Desk
 from .maintenance import parts, ssh_greetings

@@ -13,7 +13,7 @@ import typer
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client
-from ..lab import building, checker, processes, world
+from ..lab import building, checker, processes, standing_faults, world
 from . import places
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def status(
             "reached": node.answers(),
             "diagnosis": node.diagnosis.read_text().strip(),
             "bmc_faults": sorted(node.faults()),
-            "faults": [fault.text for fault in node.standing()],
+            "faults": [fault.text for fault in standing_faults.standing(node)],
         }
         for node in lab.nodes()
     ]

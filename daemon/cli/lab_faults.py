@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from ..lab import breaking, building, chassis, world
+from ..lab import breaking, building, chassis, standing_faults, world
 from . import fault_options, lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..lab import standing_faults
 
 NEXT_POLL = "the daemon sees it at its next poll"
 
@@ -186,9 +185,9 @@ def fix(
     _check(where, nodes, wanted)
     wanted += [(option, "") for option, is_wanted in flags.items() if is_wanted]
     for found in nodes:
-        ended = [fault for option, about in wanted for fault in found.fix(option, about)]
+        ended = [fault for option, about in wanted for fault in standing_faults.fix(found, option, about)]
         if not wanted and not status:
-            ended = found.fix()
+            ended = standing_faults.fix(found)
         if status or not wanted:
             building.write_commands(found)
             found.say(world.OK)
@@ -218,7 +217,7 @@ def _about(option: str, text: str) -> str:
 
 def _check(where: world.Lab, nodes: Iterable[world.LabNode], wanted: Iterable[tuple[str, str]]) -> None:
     """Refuse a fault that cannot be; one that is active can be, though its instance was removed since."""
-    active = {(fault.option, fault.about) for node in nodes for fault in node.standing()}
+    active = {(fault.option, fault.about) for node in nodes for fault in standing_faults.standing(node)}
     for option, about in wanted:
         if (option, about) in active or (option, about) == ("bmc", chassis.LATE):
             continue

@@ -17,7 +17,7 @@ from . import values
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from .queue import Ports
+    from .ports import Ports
     from .store import Store
 
 PART, CLEARING = "archive of jobs", "removal of old archived jobs"

@@ -19,24 +19,12 @@ from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import plays, process, recovery, rules, settling, submission, values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
-    from typing import Protocol
+    from collections.abc import Mapping, Sequence
 
     from ...plugins.module_utils.domain import changes
     from ...plugins.module_utils.domain import cluster as clusters
     from .book import Book
-    from .queue import Ports
-    from .scheduler import Scheduler
-
-    class Submit(Protocol):
-        """What submitting needs of the queue."""
-
-        def reserve(self, count: int) -> list[int]:
-            """Numbers for new jobs."""
-
-        def submit(self, jobs: Sequence[values.Job]) -> Awaitable[object]:
-            """Make jobs durable and let them begin; those that are there already stay as they are."""
-
+    from .ports import Ports, Submit, Turns
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5
@@ -47,10 +35,10 @@ DONE_BEFORE = "it was committed before the daemon started again"
 class Driver:
     """Works on one opcode at a time of each job that was let in; between two, a job is back in the queue."""
 
-    def __init__(self, ports: Ports, book: Book, *, scheduler: Scheduler, submit: Submit) -> None:
+    def __init__(self, ports: Ports, book: Book, *, turns: Turns, submit: Submit) -> None:
         self._ports = ports
         self._book = book
-        self._scheduler = scheduler
+        self._turns = turns
         self._inside = Inside(ports, book, submit=submit)
         self._interrupted: dict[int, asyncio.Event] = {}
         self._endings: set[asyncio.Task[None]] = set()
@@ -165,7 +153,7 @@ class Driver:
             return True
         try:
             seconds = None if is_running else rules.patience(opcode.priority)
-            async with self._scheduler.lock_attempts(job, seconds=seconds):
+            async with self._turns.lock_attempts(job, seconds=seconds):
                 await self._acquire(job, index, made)
         except TimeoutError:
             self.release(job)
@@ -197,7 +185,7 @@ class Driver:
         elif made.execution is Execution.SUBMIT:
             await self._inside.submit(job, index, made, is_repeated=is_repeated)
         else:
-            await self._scheduler.take_slot(job)
+            await self._turns.take_slot(job)
             if made.execution is Execution.DELAY:
                 await self._inside.delay(job, index, made)
             else:

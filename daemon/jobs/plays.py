@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..locks import holders
     from .book import Book
-    from .queue import Ports
+    from .ports import Ports
 
 
 LOST = {"lost": True}

@@ -11,36 +11,16 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from ..failures import Failures
 from . import book, log_following, questions, scheduler, submission, values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from pathlib import Path
 
-    from ...plugins.plugin_utils.opcodes import contract
-    from ..configuration import Configuration
-    from ..locks.desk import Desk
-    from .process import Processes
-    from .store import Store
-
-
-@dataclass(frozen=True)
-class Ports:
-    """What the job queue works with: the parts of the daemon that jobs touch; `environment` is that of every run."""
-
-    store: Store
-    desk: Desk
-    processes: Processes
-    configuration: Configuration
-    facts: contract.Facts
-    environment: Mapping[str, str]
-    clock: Callable[[], float]
-    failures: Failures = field(default_factory=Failures)
+    from .ports import Ports
 
 
 class Queue:

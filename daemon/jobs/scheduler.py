@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from .book import Book
-    from .queue import Ports
+    from .ports import Ports, Submit
     from .rules import Line, Place
 
 LOG = logging.getLogger(__name__)
@@ -50,13 +50,13 @@ class Scheduler:
     """
 
     def __init__(
-        self, ports: Ports, book: Book, *, limit: Callable[[], int], submit: opcodes.Submit, on_end: Callable[[], None]
+        self, ports: Ports, book: Book, *, limit: Callable[[], int], submit: Submit, on_end: Callable[[], None]
     ) -> None:
         self._ports = ports
         self._book = book
         self._limit = limit
         self._on_end = on_end
-        self._driver = opcodes.Driver(ports, book, scheduler=self, submit=submit)
+        self._driver = opcodes.Driver(ports, book, turns=self, submit=submit)
         self._entries: dict[int, Entry] = {}
         self._lines: dict[Line, list[Place]] = {BLOCKED_LINE: []}
         self._lines |= {(stand, lane): [] for stand in (Stand.QUEUED, Stand.ADMITTED) for lane in Lane}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..locks import holders
-    from .queue import Ports
+    from .ports import Ports
 
 LOG = logging.getLogger(__name__)
 TRIES = connection_tries.TRIES

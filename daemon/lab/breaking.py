@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, json_values, tree
 from ...plugins.plugin_utils.config import store
-from . import chassis, world
+from . import chassis, standing_faults, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -237,13 +237,13 @@ class _Plan:
         older = [
             (node, fault)
             for node in self.lab.nodes()
-            for fault in node.standing()
+            for fault in standing_faults.standing(node)
             if fault.option in {"slow-stop", "ignore-stop"} and fault.about == name
         ]
 
         def replace() -> None:
             for node, fault in older:
-                node.fix(fault.option, name)
+                standing_faults.fix(node, fault.option, name)
             apply()
 
         replaced = " and ".join(f"{fault.text} of {node.name}" for node, fault in older)

@@ -21,7 +21,7 @@ from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
 from ..jobs import store as job_store
 from ..jobs import values
-from . import journals, losses, neglects, outages, power_offs, sightings
+from . import journals, losses, neglects, opcode_rules, outages, power_offs, sightings
 from . import orders as ordering
 from .simulator import fake, simulated, simulated_world
 
@@ -146,8 +146,8 @@ def _history(case: _Case) -> list[str]:
         *losses.writes(case.events, case.orders, case.seen, case.policy.limits),
         *outages.wrong(case.events, case.orders, case.seen, case.policy, now=case.now, wanted=_wanted(case.cluster)),
         *power_offs.wrong(case.events, case.orders, case.seen),
-        *journals.repeated(case.events, case.orders),
-        *journals.returned(case.events, case.orders),
+        *opcode_rules.repeated(case.events, case.orders),
+        *opcode_rules.returned(case.events, case.orders),
         *journals.resumed(case.events),
         *neglects.never_outdated(case.orders, case.seen, pairs=_pairs(case.cluster), now=case.now),
         *neglects.silent_targets(case.events, case.orders, case.seen),

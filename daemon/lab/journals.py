@@ -9,7 +9,7 @@ no node (`node` is '') are the lab's: when it started, stopped or froze the cont
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from . import world
-    from .orders import Orders
 
 Event = Mapping[str, Any]
 UNSETTLED = 1.0
 """Seconds: what a node did so shortly ago may not be in its journal yet."""
 BY_ITSELF = "autostart"
 """The opcode of what a node starts when it boots, and nobody ordered."""
-ASKED_BEFORE = 5.0
-"""Seconds before it is brought online within which a node may have been asked what it runs."""
 
 
 def read(lab: world.Lab, *, until: float = math.inf) -> list[Event]:
@@ -114,27 +111,6 @@ def second_copies(events: Iterable[Event]) -> tuple[list[Event], list[Event]]:
     return own, second
 
 
-def returned(events: Iterable[Event], orders: Orders) -> list[str]:
-    """No node is brought online while it runs an instance that runs elsewhere, too."""
-    own, second = second_copies(events)
-    runs, copies = runs_of(own), runs_of(second)
-    wrong = []
-    for opcode in orders.opcodes.values():
-        node = orders.names.get(opcode.params.get("node", ""), "")
-        if opcode.kind != "node_role" or opcode.params.get("offline") is not False or opcode.status.value != "success":
-            continue
-        # A moment before it began the node was asked: whoever comes later was not there yet.
-        when = (opcode.started - ASKED_BEFORE - orders.clock_offset) * 1e9, (opcode.ended - orders.clock_offset) * 1e9
-        wrong += [
-            f"{node} was brought online while it ran a second copy of {instance}"
-            for instance, where in sorted(copies.spans)
-            if where == node
-            and copies.was_there_throughout(instance, node, since=when[0], until=when[1])
-            and runs.was_anywhere_throughout(instance, since=when[0], until=when[1])
-        ]
-    return wrong
-
-
 def resumed(events: Iterable[Event]) -> list[str]:
     """No interrupted migration goes on at its source once the instance has run on its target."""
     handed: dict[str, str] = {}
@@ -171,17 +147,3 @@ def running(events: Iterable[Event]) -> tuple[dict[str, set[str]], list[str]]:
         if len(nodes) > 1:
             wrong.append(f"{name} ran twice, on {' and '.join(sorted(nodes))} (opcode {event['opcode']})")
     return where, wrong
-
-
-def repeated(events: Iterable[Event], orders: Orders) -> list[str]:
-    """Whatever became of an opcode, nothing was done twice for it."""
-    seen = Counter(
-        (event["opcode"], event["instance"], event["event"], event["node"])
-        for event in events
-        if event.get("opcode") in orders.opcodes and "instance" in event and event["event"] != "overwritten"
-    )
-    return [
-        f"opcode {name}: {instance} was {times} times {event} on {node}"
-        for (name, instance, event, node), times in seen.items()
-        if times > 1
-    ]

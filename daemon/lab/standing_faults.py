@@ -47,9 +47,19 @@ def standing(node: LabNode) -> list[Standing]:
     ]
 
 
-def end(node: LabNode, fault: Standing) -> None:
-    """End one fault of a node."""
-    _BY_OPTION[fault.option].end(node, fault.about)
+def fix(node: LabNode, option: str = "", about: str = "") -> list[Standing]:
+    """End the faults of an option, or all; `about` chooses the one about an instance, a peer or a BMC's fault.
+
+    Returns those that were active. A node that was powered off on purpose stays off.
+    """
+    chosen = [
+        fault
+        for fault in standing(node)
+        if option in {"", fault.option} and about in {"", fault.about, fault.about.partition("=")[0]}
+    ]
+    for fault in chosen:
+        _BY_OPTION[fault.option].end(node, fault.about)
+    return chosen
 
 
 def _power(node: LabNode) -> dict[str, str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors, tree
-from . import standing_faults
 from .simulator import fake, node_journal, simulated_node, simulated_world
 
 if TYPE_CHECKING:
@@ -245,24 +244,6 @@ class LabNode:
     def journal(self) -> list[dict[str, Any]]:
         """Everything that happened to instances on this node, in order."""
         return _entries(self.root / fake.JOURNAL)
-
-    def standing(self) -> list[standing_faults.Standing]:
-        """Every fault of the node that is active."""
-        return standing_faults.standing(self)
-
-    def fix(self, option: str = "", about: str = "") -> list[standing_faults.Standing]:
-        """End the faults of an option, or all; `about` chooses the one about an instance, a peer or a BMC's fault.
-
-        Returns those that were active. A node that was powered off on purpose stays off.
-        """
-        wanted = [
-            fault
-            for fault in self.standing()
-            if option in {"", fault.option} and about in {"", fault.about, fault.about.partition("=")[0]}
-        ]
-        for fault in wanted:
-            standing_faults.end(self, fault)
-        return wanted
 
     def _set(self, name: str, text: str) -> None:
         simulated_node.set_fault(self.root, name, text)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.daemon.lab import chassis, standing_faults
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -67,7 +67,7 @@ class Faults:
         for fault in list(self.standing):
             self._end(fault)
         for node in self._lab.lab.nodes():
-            node.fix()
+            standing_faults.fix(node)
             node.set_faults([])
 
     def strike(self) -> None:
@@ -119,7 +119,9 @@ class Faults:
         if node is None:
             return None
         node.lose_power()
-        return self._begun("power", node.name, lambda: node.fix("power"), seconds=seconds, is_away=True)
+        return self._begun(
+            "power", node.name, lambda: standing_faults.fix(node, "power"), seconds=seconds, is_away=True
+        )
 
     def lose_a_node(self, *, seconds: tuple[float, float] | None = None) -> str:
         """Have a node that may be away lose its power, or its kernel panic where the `seconds` of that are given.
@@ -138,84 +140,90 @@ class Faults:
         if node is None:
             return None
         node.reboot(seconds=self._chance.uniform(0.5, 15))
-        return self._begun("reboot", node.name, lambda: node.fix("reboot"), seconds=(16, 17), is_away=True)
+        return self._begun(
+            "reboot", node.name, lambda: standing_faults.fix(node, "reboot"), seconds=(16, 17), is_away=True
+        )
 
     def _silent(self) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.silence(is_silent=True)
-        return self._begun("silent", node.name, lambda: node.fix("silent"), seconds=(5, 60), is_away=True)
+        return self._begun(
+            "silent", node.name, lambda: standing_faults.fix(node, "silent"), seconds=(5, 60), is_away=True
+        )
 
     def _cut(self) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.cut(is_cut=True)
-        return self._begun("cut", node.name, lambda: node.fix("cut"), seconds=(5, 60), is_away=True)
+        return self._begun("cut", node.name, lambda: standing_faults.fix(node, "cut"), seconds=(5, 60), is_away=True)
 
     def _hang(self) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.hang(is_hung=True)
-        return self._begun("hang", node.name, lambda: node.fix("hang"), seconds=(5, 40), is_away=True)
+        return self._begun("hang", node.name, lambda: standing_faults.fix(node, "hang"), seconds=(5, 40), is_away=True)
 
     def _panic(self, seconds: tuple[float, float] = (10, 60)) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.panic()
-        return self._begun("panic", node.name, lambda: node.fix("panic"), seconds=seconds, is_away=True)
+        return self._begun(
+            "panic", node.name, lambda: standing_faults.fix(node, "panic"), seconds=seconds, is_away=True
+        )
 
     def _agent(self) -> Fault:
         node = self._any()
         node.cut_agent(is_cut=True)
-        return self._begun("agent", node.name, lambda: node.fix("agent"), seconds=(5, 60))
+        return self._begun("agent", node.name, lambda: standing_faults.fix(node, "agent"), seconds=(5, 60))
 
     def _ssh(self) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.cut_ssh(is_cut=True)
-        return self._begun("ssh", node.name, lambda: node.fix("ssh"), seconds=(5, 60), is_away=True)
+        return self._begun("ssh", node.name, lambda: standing_faults.fix(node, "ssh"), seconds=(5, 60), is_away=True)
 
     def _loss(self) -> Fault:
         node = self._any()
         node.lose_packets(self._chance.choice((10, 30, 60)))
-        return self._begun("loss", node.name, lambda: node.fix("loss"), seconds=(10, 90))
+        return self._begun("loss", node.name, lambda: standing_faults.fix(node, "loss"), seconds=(10, 90))
 
     def _lies(self) -> Fault:
         node = self._any()
         node.lie(is_lying=True)
-        return self._begun("lies", node.name, lambda: node.fix("lies"), seconds=(10, 60))
+        return self._begun("lies", node.name, lambda: standing_faults.fix(node, "lies"), seconds=(10, 60))
 
     def _clock(self) -> Fault:
         node = self._any()
         node.set_clock(self._chance.choice((-3600, 3600)))
-        return self._begun("clock", node.name, lambda: node.fix("clock"), seconds=(10, 60))
+        return self._begun("clock", node.name, lambda: standing_faults.fix(node, "clock"), seconds=(10, 60))
 
     def _full(self) -> Fault:
         node = self._any()
         node.fill_group(is_full=True)
-        return self._begun("full", node.name, lambda: node.fix("full"), seconds=(10, 60))
+        return self._begun("full", node.name, lambda: standing_faults.fix(node, "full"), seconds=(10, 60))
 
     def _returns(self) -> Fault:
         node = self._any()
         node.return_after(self._chance.uniform(5, 30))
-        return self._begun("returns", node.name, lambda: node.fix("returns"), seconds=(30, 90))
+        return self._begun("returns", node.name, lambda: standing_faults.fix(node, "returns"), seconds=(30, 90))
 
     def _resync(self) -> Fault:
         node = self._any()
         node.slow_resync(self._chance.choice((64 * 1024, 512 * 1024)))  # 10 GiB in 160 or 20 s
-        return self._begun("slow resync", node.name, lambda: node.fix("slow-resync"), seconds=(20, 90))
+        return self._begun("slow resync", node.name, lambda: standing_faults.fix(node, "slow-resync"), seconds=(20, 90))
 
     def _replication(self) -> Fault | None:
         node = self._any()
         if self.away():
             return None
         node.cut_replication(is_cut=True)
-        return self._begun("replication", node.name, lambda: node.fix("replication"), seconds=(5, 60))
+        return self._begun("replication", node.name, lambda: standing_faults.fix(node, "replication"), seconds=(5, 60))
 
     def _pair(self) -> tuple[str, world.LabNode, world.LabNode] | None:
         """An instance with its primary and its secondary, by the configuration."""

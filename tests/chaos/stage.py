@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_replica, simulated_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -120,7 +121,7 @@ class Stage:
         self._acts.remove(act)
         self._reserve()
         for node in act.cast.nodes:
-            node.fix()
+            standing_faults.fix(node)
             node.set_faults([])
         self._chronicle.note(f"scene ends: {act.name} of {act.cast.instance}")
 
@@ -161,7 +162,7 @@ def _is_well(cast: Cast) -> bool:
     runs = cast.instance in fake.Driver(cast.primary.root, opcode="").running()
     return (
         runs
-        and all(node.answers() and not node.standing() for node in cast.nodes)
+        and all(node.answers() and not standing_faults.standing(node) for node in cast.nodes)
         and is_in_sync(cast.instance, cast.primary)
     )
 

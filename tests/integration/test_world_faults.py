@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
 
 from . import labs, states
 
@@ -77,7 +78,7 @@ def test_a_node_that_reboots_is_away_and_has_lost_what_ran_there(lab: Callable[.
     assert node.boot_id() not in {"", boot}
     away = one.play("diagnose.yml", "--limit", "node2")
     assert "node2 does not answer in 3 tries" in away.stdout
-    assert node.fix("reboot")
+    assert standing_faults.fix(node, "reboot")
     back = one.play("diagnose.yml", "--limit", "node2")
     assert back.returncode == 0, back.stdout
     assert [end(one, "node2", name) for name in ("instance1", "instance2")] == ["reboot"] * 2

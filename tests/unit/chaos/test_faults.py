@@ -25,6 +25,6 @@ def test_each_fault_of_the_lab_comes_by_chance_unless_there_is_a_reason(tmp_path
     for _ in range(300):
         if missing:
             faults.strike()
-            missing -= {one.option for node in lab.nodes() for one in node.standing()}
+            missing -= {one.option for node in lab.nodes() for one in standing_faults.standing(node)}
             faults.end_all()
     assert missing == set()

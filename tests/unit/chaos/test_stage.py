@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
 
 from tests.chaos import stage
 from tests.chaos.chronicle import Chronicle
@@ -51,11 +52,14 @@ class Node:
 
     name = "node2"
 
-    def fix(self) -> None:
-        """End no fault."""
-
     def set_faults(self, faults: list[str]) -> None:
         """Break no BMC."""
+
+
+@pytest.fixture(autouse=True)
+def no_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node has a fault that could be ended."""
+    monkeypatch.setattr(standing_faults, "fix", lambda _node: [])
 
 
 @pytest.fixture

@@ -5,32 +5,25 @@ Sums run in the order of the instances, so that even loads, which are not whole,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from . import columns
 
-if TYPE_CHECKING:
-    from .state import State
-
 NOWHERE = columns.NOWHERE
 
 
-def settle(state: State) -> None:
+def settle(nodes: columns.Nodes, held: columns.Instances, *, shared: columns.Numbers, f_mem: columns.Numbers) -> None:
     """Count the instances where they are; what the nodes report as free already lacks what real instances take.
 
     O(nodes^2 + instances).
     """
-    nodes = state.nodes
-    nodes.memory_expected[:] = state.f_mem
-    _primaries(state)
-    _disks(state)
-    _secondaries(state)
+    nodes.memory_expected[:] = f_mem
+    _primaries(nodes, held, shared)
+    _disks(nodes, held)
+    _secondaries(nodes, held)
     _ranks(nodes)
-    held = state.instances
     started = by_node(held.primary, held.started, len(nodes.names))
-    nodes.memory -= np.maximum(0.0, nodes.memory - (state.f_mem - started))
+    nodes.memory -= np.maximum(0.0, nodes.memory - (f_mem - started))
 
 
 def by_node(where: columns.Indices, what: columns.Numbers, count: int) -> columns.Numbers:
@@ -39,8 +32,8 @@ def by_node(where: columns.Indices, what: columns.Numbers, count: int) -> column
     return np.bincount(where[there], weights=what[there], minlength=count).astype(float)
 
 
-def _primaries(state: State) -> None:
-    nodes, held, count = state.nodes, state.instances, len(state.nodes.names)
+def _primaries(nodes: columns.Nodes, held: columns.Instances, shared: columns.Numbers) -> None:
+    count = len(nodes.names)
     where, real = held.primary, held.real
     nodes.memory_expected -= by_node(where, held.memory, count)
     nodes.memory -= by_node(where, held.started * real, count)
@@ -50,23 +43,22 @@ def _primaries(state: State) -> None:
     for number, load in enumerate(held.load):
         if number != columns.DISK:
             nodes.load[number] += by_node(where, load * real, count)
-    nodes.location_score += by_node(where, _location_scores(state) * real, count)
+    nodes.location_score += by_node(where, _location_scores(nodes, held, shared) * real, count)
     tagged = np.repeat(where, [len(mine) for mine in held.tags])
     tags = np.concatenate([*held.tags, np.empty(0, dtype=np.int64)])
     np.add.at(nodes.tags, (tagged, tags), 1.0)
     np.add.at(nodes.real_tags, (tagged, tags), np.repeat(real.astype(float), [len(mine) for mine in held.tags]))
 
 
-def _location_scores(state: State) -> columns.Numbers:
+def _location_scores(nodes: columns.Nodes, held: columns.Instances, shared: columns.Numbers) -> columns.Numbers:
     """For each instance its desired locations that its primary lacks, and those that both nodes have."""
-    nodes, held = state.nodes, state.instances
     missed = held.wanted - np.count_nonzero(held.desired & nodes.locations[held.primary], axis=1)
-    return np.asarray(missed + np.where(held.secondary == NOWHERE, 0.0, state.shared[held.primary, held.secondary]))
+    return np.asarray(missed + np.where(held.secondary == NOWHERE, 0.0, shared[held.primary, held.secondary]))
 
 
-def _disks(state: State) -> None:
+def _disks(nodes: columns.Nodes, held: columns.Instances) -> None:
     """On both nodes of an instance; free disk and spindles as the nodes tell them lack those of real ones already."""
-    nodes, held, count = state.nodes, state.instances, len(state.nodes.names)
+    count = len(nodes.names)
     where = _both(held.primary, held.secondary)
     promised = ~held.real
     nodes.disk_expected -= by_node(where, _twice(held.disk * promised), count)
@@ -85,8 +77,8 @@ def _twice(values: columns.Numbers) -> columns.Numbers:
     return np.asarray(np.repeat(values, 2))
 
 
-def _secondaries(state: State) -> None:
-    nodes, held, count = state.nodes, state.instances, len(state.nodes.names)
+def _secondaries(nodes: columns.Nodes, held: columns.Instances) -> None:
+    count = len(nodes.names)
     there = held.real & (held.secondary != NOWHERE)
     nodes.secondaries += np.bincount(held.secondary[there], minlength=count)
     np.add.at(nodes.peers, (held.secondary[there], held.primary[there]), held.reserved[there])

@@ -163,7 +163,7 @@ def build(cluster: model.Model) -> State:
         shared=placed @ placed.T,
         f_mem=nodes.memory_expected + settling.by_node(instances.primary, instances.started, len(nodes.names)),
     )
-    settling.settle(found)
+    settling.settle(nodes, instances, shared=found.shared, f_mem=found.f_mem)
     return found
 
 

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import agents, building, processes, world
+from ansible_collections.roundsman.cluster.daemon.lab import agents, building, processes, standing_faults, world
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -72,12 +72,12 @@ def test_an_agent_answers_while_its_node_is_reached_works_on_behind_a_cut_and_di
         cut()
         until(lambda: not answer(lab))
         assert simulated_node.agent(node.root) == at_work, "what runs behind a cut link runs on"
-        assert [fault.option for fault in node.fix()] == [option]
+        assert [fault.option for fault in standing_faults.fix(node)] == [option]
         until(lambda: bool(answer(lab)))
 
     node.garble("instead")
     assert answer(lab) == agents.GARBAGE
-    node.fix()
+    standing_faults.fix(node)
 
     node.lose_power()
     until(lambda: not simulated_node.agent(node.root))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, orders
+from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, opcode_rules, orders
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated, simulated_world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
@@ -262,7 +262,7 @@ def test_a_loss_by_a_play_by_hand_is_measured_by_what_it_stated(
 
 def test_a_second_copy_that_a_node_starts_by_itself_is_found_only_if_the_node_is_brought_online(lab: world.Lab) -> None:
     note(lab, "node3", "started", journals.BY_ITSELF, counter=3)
-    assert journals.returned(journals.read(lab), orders.Orders({})) == []
+    assert opcode_rules.returned(journals.read(lab), orders.Orders({})) == []
     assert checker.check_journals(lab) == []
     ordered(lab, "node_role", node="node3", offline=False)
     (job,) = job_store.Store(tree.Tree(lab.controller).queue).load().values()
@@ -270,7 +270,7 @@ def test_a_second_copy_that_a_node_starts_by_itself_is_found_only_if_the_node_is
     names = {cluster(lab).node("node3").uuid: "node3"}
     made = orders.Orders({"1/0": later}, names, clock_offset=time.time() - time.monotonic())
     wrong = "node3 was brought online while it ran a second copy of instance1"
-    assert journals.returned(journals.read(lab), made) == [wrong]
+    assert opcode_rules.returned(journals.read(lab), made) == [wrong]
 
 
 def test_a_migration_that_goes_on_at_its_source_after_the_hand_over_is_found(lab: world.Lab) -> None:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import bmcs, breaking, chassis, world
+from ansible_collections.roundsman.cluster.daemon.lab import bmcs, breaking, chassis, standing_faults, world
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
     fake,
     simulated_lvm,
@@ -55,7 +55,7 @@ def test_a_panic_ends_guests_and_links_and_its_bmc_still_reads_on_until_a_power_
     bmcs.LabChassis(node).set_power(False)
     bmcs.LabChassis(node).set_power(True)
     assert node.answers()
-    assert (how(node), node.standing(), node.running()) == ("well", [], [])
+    assert (how(node), standing_faults.standing(node), node.running()) == ("well", [], [])
     assert node.boot_id() != boot
 
 
@@ -69,7 +69,7 @@ def test_replication_links_are_cut_and_the_node_is_reached(lab: world.Lab) -> No
         True,
         True,
     )
-    node.fix("replication")
+    standing_faults.fix(node, "replication")
     assert not is_alone(lab, "node3")
 
 
@@ -79,11 +79,11 @@ def test_agent_and_ssh_are_apart(lab: world.Lab) -> None:
     assert not node.answers()
     assert simulated_node.is_reached(node.root)
     assert how(node) == "badly"
-    node.fix("ssh")
+    standing_faults.fix(node, "ssh")
     node.cut_agent(is_cut=True)
     assert node.answers()
     assert how(node) == "badly"
-    node.fix()
+    standing_faults.fix(node)
     assert how(node) == "well"
 
 
@@ -112,7 +112,7 @@ def test_an_agent_that_lies_says_in_sync_and_what_modules_read_is_true(
     monkeypatch.setenv(simulated_node.FROM_AGENT, "1")
     assert not is_alone(lab, "node3")
     assert is_alone(lab, "node2"), "another agent is honest"
-    node.fix("lies")
+    standing_faults.fix(node, "lies")
     assert is_alone(lab, "node3")
 
 
@@ -122,7 +122,7 @@ def test_a_full_volume_group_takes_nothing_more(lab: world.Lab) -> None:
     node.fill_group(is_full=True)
     with pytest.raises(errors.Failed, match="insufficient free space"):
         simulated_programs.SimulatedPrograms(node.root).run(*create)
-    node.fix("full")
+    standing_faults.fix(node, "full")
     simulated_programs.SimulatedPrograms(node.root).run(*create)
 
 
@@ -139,7 +139,7 @@ def test_a_node_powers_on_by_itself_after_each_loss_of_its_power(
         now += 1
         assert node.is_powered()
         assert node.answers()
-    node.fix("returns")
+    standing_faults.fix(node, "returns")
     node.set_power(False)
     now += 7200
     assert not node.is_powered()
@@ -162,7 +162,7 @@ def test_a_rack_takes_the_power_and_the_bmcs_of_its_nodes_by_one_cause(lab: worl
         node = lab.node(name)
         assert not node.is_powered()
         assert node.faults() == {chassis.DEAD}
-        assert {fault.option for fault in node.fix()} == {"power", "bmc"}
+        assert {fault.option for fault in standing_faults.fix(node)} == {"power", "bmc"}
         assert node.is_powered()
     assert lab.node("node1").is_powered()
 

@@ -110,7 +110,7 @@ def test_the_agent_of_a_node_that_hangs_keeps_its_port_and_does_not_answer(node:
         node.hang(is_hung=True)
         while state_of(process) != "T":
             os.sched_yield()
-        node.fix("hang")
+        standing_faults.fix(node, "hang")
         while state_of(process) == "T":
             os.sched_yield()
         node.lose_power()
@@ -162,21 +162,21 @@ def test_every_fault_stands_until_it_is_fixed(node: world.LabNode) -> None:
     node.slow_resync(1024)
     node.return_after(3600)
     node.panic()
-    assert "panic" in {fault.option for fault in node.standing()}
+    assert "panic" in {fault.option for fault in standing_faults.standing(node)}
     node.reboot(seconds=3600)
     options = {fault.option for fault in standing_faults.FAULTS} - {"power", "panic"}
-    assert {fault.option for fault in node.standing()} == options
+    assert {fault.option for fault in standing_faults.standing(node)} == options
     node.lose_power()
-    assert {fault.option for fault in node.standing()} == options - {"reboot"} | {"power"}
-    node.fix()
-    assert node.standing() == []
+    assert {fault.option for fault in standing_faults.standing(node)} == options - {"reboot"} | {"power"}
+    standing_faults.fix(node)
+    assert standing_faults.standing(node) == []
     assert node.answers()
 
 
 def test_a_node_that_is_ordered_off_after_its_power_was_cut_stays_off(node: world.LabNode) -> None:
     node.lose_power()
     node.set_power(False, by="its BMC")
-    node.fix()
+    standing_faults.fix(node)
     assert not node.is_powered()
     assert [entry["by"] for entry in node.journal() if entry["event"] == "powered off"] == ["power cut"]
 

@@ -7,6 +7,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.play_context import PlayContext
 from ansible.plugins.connection.local import Connection as LocalConnection
+from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node
 from ansible_collections.roundsman.cluster.plugins.connection import lab_node
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import connection_tries
@@ -116,7 +117,7 @@ def test_an_answer_is_late_until_the_fault_is_gone(node: world.LabNode, monkeypa
     def pause(seconds: float) -> None:
         paused.append(seconds)
         if len(paused) == 3:
-            node.fix("late")
+            standing_faults.fix(node, "late")
 
     monkeypatch.setattr("time.sleep", pause)
     assert connection(node).exec_command(ROOT)[0] == 0
