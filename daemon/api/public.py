@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
-from . import asking, page, replica_views, views, waiting
+from . import asking, explanations, page, replica_views, views, waiting
 from .answers import Json, Shared
 from .snapshots import Snapshots
 
@@ -120,7 +120,7 @@ def _objects(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
             )
         if not is_node:
             raise errors.NotFound(f"there is no node or instance {node!r}")
-        told = views.explain(
+        told = explanations.explain(
             cluster,
             node,
             intake=service.intake,

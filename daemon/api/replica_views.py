@@ -16,7 +16,7 @@ from ...plugins.module_utils.domain import (
     unfinished_moves,
 )
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import replica_evidence, split_brains
+from ...plugins.plugin_utils import out_of_sync, replica_evidence, split_brains
 from ...plugins.plugin_utils.opcodes import contract
 from ..jobs import values
 from . import at_work, reported_replicas
@@ -67,7 +67,7 @@ def parted(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, 
         return None
     told = dataclasses.asdict(instance.parted)
     last = instance.parted.last_in_sync or None
-    text, step = replica_evidence.parted_text(cluster, instance), replica_evidence.parted_step(cluster, instance)
+    text, step = out_of_sync.parted_text(cluster, instance), out_of_sync.parted_step(cluster, instance)
     return {**told, "last_in_sync": last, "node": cluster.node_name(instance.parted.node), "text": text, "step": step}
 
 
@@ -95,8 +95,8 @@ def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, s
     return [
         {
             "instance": instance.name,
-            "text": replica_evidence.parted_text(cluster, instance),
-            "step": replica_evidence.parted_step(cluster, instance),
+            "text": out_of_sync.parted_text(cluster, instance),
+            "step": out_of_sync.parted_step(cluster, instance),
         }
         for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))
         if instance.parted is not None
@@ -244,7 +244,7 @@ def explain(
         "moving": None if jobs else moving(contract.observed(cluster, intake), instance),
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
-        "being_made": replica_evidence.made_text(cluster, instance) or None,
+        "being_made": out_of_sync.made_text(cluster, instance) or None,
         "split": split_brains.text(instance, split_brains.sides(cluster, instance, intake.tracks)) or None,
         "not_outdated": _not_outdated(cluster, instance, intake, queue),
         "replicas": [

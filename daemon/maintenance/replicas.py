@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import changes, replica_texts, replicas
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils import out_of_sync, replica_evidence
 from ..failures import Failures
 from ..jobs import submission, values
 from . import parts
@@ -101,8 +101,8 @@ class Replicas(parts.Part):
         def stated(cluster: clusters.Cluster) -> list[changes.Change]:
             return [
                 *replica_evidence.returned(cluster, tracks, new, now=self._clock()),
-                *replica_evidence.parted(cluster, tracks, new),
-                *replica_evidence.joined(cluster, tracks),
+                *out_of_sync.parted(cluster, tracks, new),
+                *out_of_sync.joined(cluster, tracks),
             ]
 
         if new:

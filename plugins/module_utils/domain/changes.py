@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import epo, errors, incidents, job_filters, known_off, left_replicas, membership, replicas, tagging
+from . import (
+    cluster_changes,
+    epo,
+    errors,
+    incidents,
+    job_filters,
+    known_off,
+    left_replicas,
+    membership,
+    replicas,
+    tagging,
+)
 
 
 @dataclass(frozen=True)
@@ -196,8 +207,8 @@ def apply(cluster: clusters.Cluster, change: Change, *, now: float) -> clusters.
 
 def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float) -> clusters.Cluster:
     for node in (change.primary, *change.secondaries):
-        clusters.node_of_uuid(cluster, node)
-    instance = clusters.instance_of_uuid(cluster, change.instance)
+        cluster_changes.node_of_uuid(cluster, node)
+    instance = cluster_changes.instance_of_uuid(cluster, change.instance)
     for node in (change.primary, *change.secondaries):
         # What it left there is its replica again.
         cluster = left_replicas.replica_left(
@@ -219,13 +230,13 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
 
 
 def _instance_moving(cluster: clusters.Cluster, change: InstanceMoving, now: float) -> clusters.Cluster:
-    instance = clusters.instance_of_uuid(cluster, change.instance)
-    node = clusters.node_of_uuid(cluster, change.node)
+    instance = cluster_changes.instance_of_uuid(cluster, change.instance)
+    node = cluster_changes.node_of_uuid(cluster, change.node)
     return _put_instance(cluster, instance, now, moving="" if node.uuid == instance.primary_node else node.uuid)
 
 
 def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: float) -> clusters.Cluster:
-    return _put_instance(cluster, clusters.instance_of_uuid(cluster, change.instance), now, parted=change.parted)
+    return _put_instance(cluster, cluster_changes.instance_of_uuid(cluster, change.instance), now, parted=change.parted)
 
 
 def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:
@@ -234,7 +245,7 @@ def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float
             f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down"
         )
     return _put_instance(
-        cluster, clusters.instance_of_uuid(cluster, change.instance), now, admin_state=change.admin_state
+        cluster, cluster_changes.instance_of_uuid(cluster, change.instance), now, admin_state=change.admin_state
     )
 
 
@@ -244,11 +255,11 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
         "offline": change.offline,
         "master_candidate": change.master_candidate,
     }
-    return _put_node(cluster, clusters.node_of_uuid(cluster, change.node), now, **wanted)
+    return _put_node(cluster, cluster_changes.node_of_uuid(cluster, change.node), now, **wanted)
 
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
-    node = clusters.node_of_uuid(cluster, change.node)
+    node = cluster_changes.node_of_uuid(cluster, change.node)
     if not (change.powered or change.confirms) and known_off.has_lived(node):
         return _put_node(cluster, node, now, powered=False, off_since=known_off.seen_off(node))
     # A statement that a sign of life has ended does not count again with what its BMC says.
@@ -263,7 +274,7 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
 
 
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
-    node = clusters.node_of_uuid(cluster, change.node)
+    node = cluster_changes.node_of_uuid(cluster, change.node)
     if not change.at:
         since = known_off.off_since_unstated(node)
         return _put_node(cluster, node, now, off_confirmed=0.0, off_stated_by="", off_since=since)
@@ -273,7 +284,7 @@ def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now
 
 
 def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:
-    node = clusters.node_of_uuid(cluster, change.node)
+    node = cluster_changes.node_of_uuid(cluster, change.node)
     at = known_off.alive_at(node, at=change.at, now=now)
     return clusters.with_node(cluster, dataclasses.replace(node, alive_at=at)) if at != node.alive_at else cluster
 
@@ -286,36 +297,36 @@ def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: flo
         stands = tuple(change.incident if incident.uuid == change.incident.uuid else incident for incident in known)
     else:
         stands = (*known, change.incident)
-    return clusters.with_maintenance(cluster, now, incidents=stands)
+    return cluster_changes.with_maintenance(cluster, now, incidents=stands)
 
 
 def _incident_forgotten(cluster: clusters.Cluster, change: IncidentForgotten, now: float) -> clusters.Cluster:
     left = tuple(incident for incident in cluster.maintenance.incidents if incident.uuid != change.uuid)
-    return clusters.with_maintenance(cluster, now, incidents=left)
+    return cluster_changes.with_maintenance(cluster, now, incidents=left)
 
 
 def _round_stands(cluster: clusters.Cluster, change: RoundStands, now: float) -> clusters.Cluster:
-    return clusters.with_maintenance(cluster, now, round=change.round, jobs=tuple(change.jobs))
+    return cluster_changes.with_maintenance(cluster, now, round=change.round, jobs=tuple(change.jobs))
 
 
 def _settings_stand(cluster: clusters.Cluster, change: SettingsStand, now: float) -> clusters.Cluster:
-    return clusters.with_maintenance(cluster, now, settings=change.settings)
+    return cluster_changes.with_maintenance(cluster, now, settings=change.settings)
 
 
 def _epo_stands(cluster: clusters.Cluster, change: EpoStands, now: float) -> clusters.Cluster:
     for uuid in change.nodes:
-        clusters.node_of_uuid(cluster, uuid)
+        cluster_changes.node_of_uuid(cluster, uuid)
     for uuid in change.instances:
-        clusters.instance_of_uuid(cluster, uuid)
+        cluster_changes.instance_of_uuid(cluster, uuid)
     known = cluster.maintenance.epo
     stands = epo.Epo(**dataclasses.asdict(change), since=known.since if known else now)
-    return clusters.with_maintenance(cluster, now, epo=stands)
+    return cluster_changes.with_maintenance(cluster, now, epo=stands)
 
 
 def _put_node(cluster: clusters.Cluster, node: clusters.Node, now: float, **fields: object) -> clusters.Cluster:
     if dataclasses.replace(node, **fields) == node:  # type: ignore[arg-type]
         return cluster
-    touched = clusters.touched(node, now=now)
+    touched = cluster_changes.touched(node, now=now)
     return clusters.with_node(cluster, dataclasses.replace(node, **fields, **touched))  # type: ignore[arg-type]
 
 
@@ -324,7 +335,7 @@ def _put_instance(
 ) -> clusters.Cluster:
     if dataclasses.replace(instance, **fields) == instance:  # type: ignore[arg-type]
         return cluster
-    touched = clusters.touched(instance, now=now)
+    touched = cluster_changes.touched(instance, now=now)
     return clusters.with_instance(cluster, dataclasses.replace(instance, **fields, **touched))  # type: ignore[arg-type]
 
 
@@ -355,7 +366,7 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     RoundStands: _round_stands,  # type: ignore[dict-item]
     SettingsStand: _settings_stand,  # type: ignore[dict-item]
     EpoStands: _epo_stands,  # type: ignore[dict-item]
-    EpoGone: lambda cluster, _, now: clusters.with_maintenance(cluster, now, epo=None),
+    EpoGone: lambda cluster, _, now: cluster_changes.with_maintenance(cluster, now, epo=None),
     FilterStands: _filter_stands,  # type: ignore[dict-item]
     FilterGone: _filter_gone,  # type: ignore[dict-item]
     **left_replicas.RULES,

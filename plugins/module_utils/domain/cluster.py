@@ -386,42 +386,9 @@ def answers(cluster: Cluster, node: Node) -> bool:
     return reachable(cluster, node) and not is_silent(cluster, node)
 
 
-def touched(known: Object, *, now: float) -> dict[str, Union[int, float]]:
-    """The fields that change whenever an object changes."""
-    return {"serial_no": known.serial_no + 1, "mtime": now}
-
-
 def with_node(cluster: Cluster, node: Node) -> Cluster:
     return dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
 
 
 def with_instance(cluster: Cluster, instance: Instance) -> Cluster:
     return dataclasses.replace(cluster, instances={**cluster.instances, instance.uuid: instance})
-
-
-def with_maintenance(cluster: Cluster, now: float, **fields: object) -> Cluster:
-    """The cluster with these fields of its maintenance; the same value where they are so already."""
-    maintenance = cluster.maintenance
-    if dataclasses.replace(maintenance, **fields) == maintenance:  # type: ignore[arg-type]
-        return cluster
-    stands = dataclasses.replace(maintenance, **fields, serial_no=maintenance.serial_no + 1, mtime=now)  # type: ignore[arg-type]
-    return dataclasses.replace(cluster, maintenance=stands)
-
-
-def node_of_uuid(cluster: Cluster, uuid: str) -> Node:
-    """A node of the cluster, by its UUID alone.
-
-    Raises:
-        NotFound: there is none.
-    """
-    # By UUID alone: a name in the configuration is a reference to nothing, and its lock is another lock.
-    if uuid not in cluster.nodes:
-        raise errors.NotFound(f"there is no node with the UUID {uuid!r}")
-    return cluster.nodes[uuid]
-
-
-def instance_of_uuid(cluster: Cluster, uuid: str) -> Instance:
-    """An instance of the cluster, by its UUID alone; raises as `node_of_uuid`."""
-    if uuid not in cluster.instances:
-        raise errors.NotFound(f"there is no instance with the UUID {uuid!r}")
-    return cluster.instances[uuid]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import cluster as clusters
+from . import cluster_changes
 
 _GENERATION = re.compile(r"[0-9a-f]{16}")
 _LOCAL_DISKS = frozenset({"drbd", "file", "plain"})
@@ -71,12 +72,12 @@ def replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> 
     known = left_behind(cluster, change.instance, change.node)
     others = tuple(entry for entry in cluster.maintenance.left_behind if entry is not known)
     if not change.present:
-        return clusters.with_maintenance(cluster, now, left_behind=others)
+        return cluster_changes.with_maintenance(cluster, now, left_behind=others)
     is_known = known is not None and known.is_new is change.is_new
     if is_known and not change.generations:
         return cluster
-    clusters.node_of_uuid(cluster, change.node)
-    instance = clusters.instance_of_uuid(cluster, change.instance)
+    cluster_changes.node_of_uuid(cluster, change.node)
+    instance = cluster_changes.instance_of_uuid(cluster, change.instance)
     if instance.disk_template not in _LOCAL_DISKS or instance.adopted_disks:
         return cluster
     generations = change.generations if change.is_new and _are_generations(change.generations, instance) else ()
@@ -86,7 +87,7 @@ def replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> 
         return cluster
     else:
         left = dataclasses.replace(known, instance=instance, generations=generations)
-    return clusters.with_maintenance(cluster, now, left_behind=(*others, left))
+    return cluster_changes.with_maintenance(cluster, now, left_behind=(*others, left))
 
 
 def none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> clusters.Cluster:
@@ -97,7 +98,7 @@ def none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> cluster
         dataclasses.replace(entry, is_new=False, generations=()) if entry.instance.uuid == instance else entry
         for entry in cluster.maintenance.left_behind
     )
-    return clusters.with_maintenance(cluster, now, left_behind=found)
+    return cluster_changes.with_maintenance(cluster, now, left_behind=found)
 
 
 def _are_generations(stated: Sequence[str], instance: clusters.Instance) -> bool:

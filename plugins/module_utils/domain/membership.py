@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from . import cluster as clusters
-from . import errors, known_off
+from . import cluster_changes, errors, known_off
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _stands(known: Any, wanted: Any, now: float) -> Any:
     kept = {"serial_no": known.serial_no, "ctime": known.ctime, "mtime": known.mtime}
     if dataclasses.replace(wanted, **kept) == known:
         return known
-    return dataclasses.replace(wanted, ctime=known.ctime, **clusters.touched(known, now=now))
+    return dataclasses.replace(wanted, ctime=known.ctime, **cluster_changes.touched(known, now=now))
 
 
 RULES: Mapping[type, Callable[[clusters.Cluster, Any, float], clusters.Cluster]] = {

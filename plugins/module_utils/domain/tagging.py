@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping
 
 from . import cluster as clusters
-from . import errors
+from . import cluster_changes, errors
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.C
     if (change.tag in owner.tags) is change.present:
         return cluster
     tags = (*owner.tags, change.tag) if change.present else tuple(tag for tag in owner.tags if tag != change.tag)
-    stands = dataclasses.replace(owner, tags=tags, **clusters.touched(owner, now=now))  # type: ignore[arg-type]
+    stands = dataclasses.replace(owner, tags=tags, **cluster_changes.touched(owner, now=now))  # type: ignore[arg-type]
     if isinstance(stands, clusters.Node):
         return clusters.with_node(cluster, stands)
     if isinstance(stands, clusters.Instance):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_node_settings, host_variables, unfinished_moves
-from .. import replica_evidence, whereabouts
+from .. import out_of_sync, whereabouts
 from . import contract, node_power, time_limits
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
         for instance in cluster.instances.values()
         for text in (
             _parted(cluster, instance),
-            replica_evidence.made_text(cluster, instance),
+            out_of_sync.made_text(cluster, instance),
             unfinished_moves.text(cluster, instance),
         )
         if text
@@ -173,8 +173,8 @@ def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
 
 
 def _parted(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    text = replica_evidence.parted_text(cluster, instance)
-    return f"{text}: {replica_evidence.parted_step(cluster, instance)}" if text else ""
+    text = out_of_sync.parted_text(cluster, instance)
+    return f"{text}: {out_of_sync.parted_step(cluster, instance)}" if text else ""
 
 
 def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import page, replica_views, snapshots, views
+from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
 
@@ -35,7 +35,7 @@ def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_tha
             cluster = running.configuration.current
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
             preview = running.rounds.preview()
-            found = [views.explain(cluster, name, **given, preview=preview)["moving"] for name in NODES]
+            found = [explanations.explain(cluster, name, **given, preview=preview)["moving"] for name in NODES]
             listed = orjson.loads(orjson.dumps(views.instances(shown_by, running.intake)))
             return [
                 page.state(running, shown_by)["moving"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import page, replica_views, snapshots, views
+from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.api.fields import nodes
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
@@ -143,7 +143,7 @@ def test_an_explanation_tells_the_incidents_and_jobs_of_that_node_alone(
 ) -> None:
     def look(one: service.Service) -> Any:
         return [
-            views.explain(
+            explanations.explain(
                 one.configuration.current, name, intake=one.intake, queue=one.queue, preview=one.rounds.preview()
             )
             for name in ("node2", "node3")
@@ -161,7 +161,7 @@ def test_an_explanation_has_the_job_that_is_changing_an_instance(
     def look(one: service.Service) -> Any:
         cluster, queue = one.configuration.current, one.queue
         nodes = [
-            views.explain(cluster, name, intake=one.intake, queue=queue, preview=one.rounds.preview())
+            explanations.explain(cluster, name, intake=one.intake, queue=queue, preview=one.rounds.preview())
             for name in ("node2", "node4")
         ]
         return [*nodes, replica_views.explain(cluster, "instance1", intake=one.intake, queue=queue)]
@@ -193,7 +193,7 @@ def test_an_explanation_tells_what_an_emergency_power_off_is_to_return(
         held = changes.apply(cluster, changes.EpoStands((node,), (instance,), "ops", returning=False), now=1.0)
         plan = one.rounds.preview()
         told = [
-            views.explain(held, name, intake=one.intake, queue=one.queue, preview=plan)["epo"]
+            explanations.explain(held, name, intake=one.intake, queue=one.queue, preview=plan)["epo"]
             for name in ("node2", "node3")
         ]
         return [*told, views.plan(held, plan, is_at_work=False)["held"], views.paused(held)]
@@ -209,9 +209,9 @@ def test_an_explanation_of_a_silent_node_has_the_verdict_on_each_instance_and_a_
 ) -> None:
     def look(one: service.Service) -> Any:
         cluster, plan = one.configuration.current, one.rounds.preview()
-        told = [views.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan)]
+        told = [explanations.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan)]
         monkeypatch.setattr(one.intake, "is_silent", lambda node: node == cluster.node("node2").uuid)
-        told.append(views.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan))
+        told.append(explanations.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan))
         return [(entry["by_hand"], entry["failovers"]) for entry in told]
 
     answering, silent = orjson.loads(shown(tmp_path, monkeypatch, look))
@@ -235,7 +235,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_called_off_and_ha
         for instance in known.primaries(node.uuid):
             moved = changes.InstanceNodes(instance.uuid, instance.secondary_nodes[0], (node.uuid,))
             known = changes.apply(known, moved, now=now)
-        return views.explain(known, "node2", intake=one.intake, queue=one.queue, preview=plan)
+        return explanations.explain(known, "node2", intake=one.intake, queue=one.queue, preview=plan)
 
     told = orjson.loads(shown(tmp_path, monkeypatch, look))
     assert (told["node"]["health"], told["node"]["lived_at"]) == ("unknown", now - 60)
@@ -308,7 +308,7 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
             await running.intake.take_all()
             cluster = running.configuration.current
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
-            of_node = views.explain(cluster, "node2", **given, preview=running.rounds.preview())
+            of_node = explanations.explain(cluster, "node2", **given, preview=running.rounds.preview())
             of_instance = replica_views.explain(cluster, "instance1", **given)
             assert [entry["instance"] for entry in page.state(running, shown_by)["down"]] == of_node["down"]
             lines = [one["unlisted"] is not None for one in of_instance["replicas"]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from ansible_collections.roundsman.cluster.daemon import failures
-from ansible_collections.roundsman.cluster.daemon.api import page, snapshots, views
+from ansible_collections.roundsman.cluster.daemon.api import explanations, page, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
@@ -76,7 +76,7 @@ def answers(*, at_work: bool = True) -> dict[tuple[str, str], bytes]:
         "/2/jobs": told,
         **{f"/2/jobs/{one['id']}": one for one in told},
         **{
-            f"/1/explain/{one.name}": views.explain(
+            f"/1/explain/{one.name}": explanations.explain(
                 cluster, one.name, intake=parts.intake, queue=parts.queue, preview=preview
             )
             for one in cluster.nodes.values()

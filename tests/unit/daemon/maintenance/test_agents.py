@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import views
+from ansible_collections.roundsman.cluster.daemon.api import explanations, views
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
@@ -121,7 +121,7 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
             assert silences[quiet].since == first > 0
             assert answering == 3
             await running.intake.take_all()
-            told = views.explain(
+            told = explanations.explain(
                 running.configuration.current,
                 "node2",
                 intake=running.intake,

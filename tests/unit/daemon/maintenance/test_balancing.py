@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import views
+from ansible_collections.roundsman.cluster.daemon.api import explanations
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
@@ -224,7 +224,7 @@ def test_explain_tells_why_balancing_leaves_a_node_out_and_what_it_moves(
 
         def told(name: str) -> dict[str, Any]:
             preview = running.rounds.preview()
-            return views.explain(
+            return explanations.explain(
                 running.configuration.current, name, intake=running.intake, queue=running.queue, preview=preview
             )
 

@@ -21,7 +21,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cl
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Answer, Verdict
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import out_of_sync, replica_evidence
 
 from tests.unit import small_cluster
 
@@ -349,7 +349,7 @@ APART = track(
 
 def parted(instance: clusters.Instance) -> replicas.Parted | None:
     """What a new report of its primary commits of an instance; None for nothing."""
-    found = replica_evidence.parted(clusters.with_instance(CLUSTER, instance), {"n2": APART}, ["n2"])
+    found = out_of_sync.parted(clusters.with_instance(CLUSTER, instance), {"n2": APART}, ["n2"])
     return found[0].parted if found else None
 
 

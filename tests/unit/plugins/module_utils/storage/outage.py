@@ -30,7 +30,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     sights,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import out_of_sync, replica_evidence
 
 from .administration import INSTANCE, Administration, Played
 from .copies import NAME, UUID
@@ -273,8 +273,8 @@ class Outage(Administration):
         if P in heard:
             self.says_alone = not self._together()
         for change in (
-            *replica_evidence.parted(self.cluster, self.tracks, heard),
-            *replica_evidence.joined(self.cluster, self.tracks),
+            *out_of_sync.parted(self.cluster, self.tracks, heard),
+            *out_of_sync.joined(self.cluster, self.tracks),
         ):
             instance = dataclasses.replace(self.cluster.instances[UUID], parted=change.parted)
             self.cluster = clusters.with_instance(self.cluster, instance)
