@@ -188,11 +188,16 @@ class Processes:
         }
         # Results of modules are nobody else's business.
         (run / "runner").mkdir(mode=0o700, exist_ok=True)
-        for name, text in spec.files.items():
-            durable_files.replace(run / name, text.encode())
-        durable_files.replace(run / "inventory.json", spec.inventory)
-        durable_files.replace(run / "granted.json", json.dumps(dict(spec.granted)).encode())
-        durable_files.replace(run / "opcode.json", json.dumps(opcode).encode())
+        written = {
+            **{name: text.encode() for name, text in spec.files.items()},
+            "inventory.json": spec.inventory,
+            "granted.json": json.dumps(dict(spec.granted)).encode(),
+            "opcode.json": json.dumps(opcode).encode(),
+        }
+        # Only the processes of the run read them, which a loss of power ends, too: a run that has not begun is written
+        # again, and of one that has begun only `began` and what it left count.
+        for name, data in written.items():
+            durable_files.replace(run / name, data, for_this_boot=True)
 
 
 def _own_variables(run: Path, spec: Spec) -> dict[str, str]:

@@ -57,13 +57,20 @@ def on_unknown(tell: Callable[[errors.StateUnknown], None]) -> None:
 
 
 def replace(
-    path: Path, data: bytes, *, mode: int = 0o640, is_of_folder: bool = False, changed: float | None = None
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o640,
+    is_of_folder: bool = False,
+    changed: float | None = None,
+    for_this_boot: bool = False,
 ) -> None:
     """Give a file a new content in one step: after a crash there is either the old or the new one, whole.
 
     It keeps the group of the file that it replaces, which says who else may read it. With `is_of_folder` a file that
     root writes belongs to the owner of its folder, a daemon that has to read and replace it, and the umask of the
-    writer does not count. `changed` is the unix time at which it was changed, if that is not now.
+    writer does not count. `changed` is the unix time at which it was changed, if that is not now. With `for_this_boot`
+    nothing waits for the disk: after a loss of power the file may be missing or empty, and nobody may rely on it.
 
     Raises:
         StoreFailed: the new content could not be made durable; the old one is still there.
@@ -83,9 +90,11 @@ def replace(
                 stream.flush()
                 if changed is not None:
                     os.utime(stream.fileno(), (changed, changed))
-                sync(stream.fileno(), path)
+                if not for_this_boot:
+                    sync(stream.fileno(), path)
             rename(temporary, path)
-            _sync_names(folder, path)
+            if not for_this_boot:
+                _sync_names(folder, path)
         finally:
             os.close(folder)
     except errors.StateUnknown:

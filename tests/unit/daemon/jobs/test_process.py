@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, recovery, settling
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import installed_version, run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract
 
 LEFT = "import os, sys, time; os.write(1, b'%s %d\\n' % (sys.argv[1].encode(), os.getpid())); time.sleep(60)"
 TREE = """
@@ -26,6 +27,23 @@ left("gone", start_new_session=True)
 left("bare", env={}, start_new_session=True)
 time.sleep(60)
 """
+
+
+WRITTEN = ("inventory.json", "granted.json", "opcode.json")
+"""What the daemon writes for the processes of a run."""
+
+
+def _spec(run: Path) -> process.Spec:
+    return process.Spec(
+        kind="startup",
+        playbook=run / "step.yml",
+        variables={"step": {}},
+        environment={"ROUNDSMAN_ROOT": str(run)},
+        inventory=b"{}",
+        granted={"node/n1": "exclusive"},
+        time_limit=60,
+        files={"report.json": "{}"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,3 +201,26 @@ def test_the_process_of_a_run_holds_the_version_of_its_daemon_by_the_same_lock(
         child.kill()
         child.wait()
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_what_only_the_processes_of_a_run_read_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    process.Processes._write(tmp_path, _spec(tmp_path))
+    assert synced == []
+    assert {path.name for path in tmp_path.iterdir()} == {*WRITTEN, "runner", "report.json"}
+    assert json.loads((tmp_path / "granted.json").read_bytes()) == {"node/n1": "exclusive"}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_file_of_a_run_that_a_loss_of_power_emptied_counts_as_none(tmp_path: Path, name: str) -> None:
+    process.Processes._write(tmp_path, _spec(tmp_path))
+    (tmp_path / name).write_bytes(b"")
+    assert process.traces(tmp_path) == recovery.Traces()
+    assert recovery.recover(process.traces(tmp_path), execution=contract.Execution.PLAY) is recovery.Step.START
+    asyncio.run(asyncio.wait_for(process.Processes().ended(tmp_path), 5))
+    # It is started again, with all of its files.
+    process.Processes._write(tmp_path, _spec(tmp_path))
+    assert (tmp_path / name).read_bytes() != b""
