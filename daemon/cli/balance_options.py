@@ -45,7 +45,9 @@ MinGain = Annotated[
 ]
 MinScore = Annotated[
     float | None,
-    typer.Option("--min-score", min=0, metavar="SCORE", help="End this near the bound below which no score gets."),
+    typer.Option(
+        "--min-score", min=0, metavar="SCORE", help="Stop when the score is within SCORE of its theoretical minimum."
+    ),
 ]
 Offline = Annotated[
     list[str] | None,

@@ -33,10 +33,10 @@ def evacuate(
     submit: planned.Submit = False,
     form: planned.Output = planned.Format.TABLE,
 ) -> None:
-    """Move instances off nodes, several as one plan; what has no way out stays, says why, and is exit status 1.
+    """Move instances off nodes, several as one plan; exit status 1 if any cannot move.
 
-    With --plan, --save or --text nothing is moved. Nodes are not drained by this: `roundsman node drain` keeps new
-    instances away.
+    Instances that cannot move stay where they are; the reason and the remedy are printed. With --plan, --save or --text
+    nothing is moved. Nodes are not drained by this: `roundsman node drain` keeps new instances away.
     """
     if ignore_consistency and not failover:
         raise typer.BadParameter("--ignore-consistency is for failovers: give --failover, too")

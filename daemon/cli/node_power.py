@@ -209,7 +209,7 @@ def _submitted(daemon: client.Daemon, body: Mapping[str, Any], *, dry_run: bool)
 
 
 def _follow(daemon: client.Daemon, job: Mapping[str, Any], *, submit: bool, form: output.Format) -> None:
-    """Follow the job, and tell what became of each node; whatever is not as asked comes last, and is exit status 1."""
+    """Follow the job and print its result for each node; exit with status 1 if any is not as requested."""
     if submit:
         output.line(str(job["id"]))
         return

@@ -36,10 +36,11 @@ def drain(
     submit: planned.Submit = False,
     form: planned.Output = planned.Format.TABLE,
 ) -> None:
-    """Move all instances of a node group to others; what cannot go stays, says why, and is exit status 1.
+    """Move all instances of a node group to others; exit status 1 if any cannot move.
 
-    With --plan, --save or --text nothing is moved. Groups that are unallocable take nothing; that another group reaches
-    shared storage is for you to know. New instances still come, unless its alloc_policy is unallocable.
+    Instances that cannot move stay where they are; the reason and the remedy are printed. With --plan, --save or --text
+    nothing is moved. Groups that are unallocable take nothing; that another group reaches shared storage is for you to
+    know. New instances still come, unless its alloc_policy is unallocable.
     """
     from ...plugins.plugin_utils.rounds import regrouping  # noqa: PLC0415 - NumPy, for those who need it
 

@@ -100,7 +100,7 @@ async def commit(settlement: Settlement, *, ports: Ports, by: str) -> list[str]:
 def _result(run: Path, step: recovery.Step) -> dict[str, Any]:
     bad: dict[str, Any] = {"status": "error", "changes": None, "value": None}
     if step is recovery.Step.START:
-        return {**bad, "text": f"its process ended before it began: {_output(run)}"}
+        return {**bad, "text": f"the opcode's process exited during start-up {_output(run)}"}
     try:
         result = run_records.result(run)
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def _output(run: Path) -> str:
         lines = (run / "output").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:
         lines = []
-    return lines[-1][:500] if lines else "it said nothing"
+    return f"with the output: {lines[-1][:500]}" if lines else "without output"
 
 
 class Look(contract.PlayKind, Protocol):

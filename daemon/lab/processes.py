@@ -96,7 +96,7 @@ def start(lab: world.Lab, name: str, module: str, arguments: list[str], *, envir
             # Its end of the pipe closes a moment before it is gone.
             child.wait()
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it said nothing'} (log: {log})")
+            raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it printed nothing'} (log: {log})")
 
 
 def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:

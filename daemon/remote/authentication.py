@@ -231,7 +231,7 @@ def _is_right(hashed: str, password: str) -> bool:
 def _credentials(header: bytes | None) -> tuple[str, str]:
     kind, _, encoded = (header or b"").partition(b" ")
     if kind.lower() != b"basic":
-        raise _refusal("say who you are, by basic authentication")
+        raise _refusal("authentication required (HTTP Basic)")
     try:
         text = base64.b64decode(encoded.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -30,6 +30,10 @@ REPLACED = {
     r"patience": "timeout, deadline, retries",
     r"stand-ins?": "in-memory twin, fixture, helper",
     r"only look(s|ed|ing)?": "dry run",
+    r"is exit status": "exits with status",
+    r"it said nothing": "it printed nothing, without output",
+    r"is no map": "expected an object, got ...",
+    r"have it tried": "retry",
 }
 """What a text says instead of each; words with another meaning that is right, such as copy or gone, are not here."""
 WRONG = re.compile(rf"\b({'|'.join(REPLACED)})\b", re.IGNORECASE)

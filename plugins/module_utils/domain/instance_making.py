@@ -46,7 +46,7 @@ def hvparams(field: str, value: Any) -> dict[str, str]:
     What Ansible would take for a template is refused, because plays get these texts as they are.
     """
     if not isinstance(value, dict):
-        raise errors.InvalidInput(f"{field}: {value!r} is no map of names to texts")
+        raise errors.InvalidInput(f"{field}: expected an object with string values, got {value!r}")
     for key, text in value.items():
         if not isinstance(key, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", key):
             raise errors.InvalidInput(f"{field}: {key!r} is no name of a parameter")

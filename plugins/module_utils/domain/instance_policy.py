@@ -112,7 +112,7 @@ def ratio(name: str, value: Any, *, most: float = MOST) -> float:
 
 def _object(name: str, value: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise errors.InvalidInput(f"{name}: {value!r} is no map of {', '.join(known)} to their values")
+        raise errors.InvalidInput(f"{name}: expected an object with {', '.join(known)}, got {value!r}")
     for key in value:
         if key not in known:
             raise errors.InvalidInput(f"{name}: there is no {key!r}: use {', '.join(known)}")

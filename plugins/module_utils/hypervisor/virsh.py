@@ -93,4 +93,4 @@ def one_line(complaint: str, *, code: int) -> str:
     """What virsh complains of, without what libraries say of logs that they cannot reach."""
     lines = [line.strip() for line in complaint.splitlines()]
     said = [line[len(_PREFIX) :] for line in lines if line.startswith(_PREFIX)] or [line for line in lines if line]
-    return ": ".join(said)[:_TEXT_LIMIT] or f"it ended with {code} and said nothing"
+    return ": ".join(said)[:_TEXT_LIMIT] or f"it exited with status {code} and printed nothing"

@@ -35,7 +35,7 @@ def test_a_part_of_the_standard_size_leaves_the_rest_and_default_is_inherited_ag
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (7, "ipolicy: 7 is no map of std, minmax, disk-templates, vcpu-ratio, spindle-ratio to their values"),
+        (7, "ipolicy: expected an object with std, minmax, disk-templates, vcpu-ratio, spindle-ratio, got 7"),
         ({"cpu": 1}, "ipolicy: there is no 'cpu': use std, minmax, disk-templates, vcpu-ratio, spindle-ratio"),
         ({"vcpu-ratio": 0}, "ipolicy.vcpu-ratio: 0 is not a number of more than 0"),
         ({"spindle-ratio": True}, "ipolicy.spindle-ratio: True is not a number of more than 0"),

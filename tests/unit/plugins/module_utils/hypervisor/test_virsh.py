@@ -38,7 +38,7 @@ def test_a_complaint_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "text"), [("exit 3", "it ended with 3 and said nothing"), ("echo no >&2; exit 1", "no")]
+    ("script", "text"), [("exit 3", "it exited with status 3 and printed nothing"), ("echo no >&2; exit 1", "no")]
 )
 def test_a_failure_without_the_usual_words_is_told(tmp_path: Path, script: str, text: str) -> None:
     with pytest.raises(errors.Failed, match=f"^virsh list: {text}$"):
