@@ -210,7 +210,7 @@ def _says_why(told: Mapping[str, Any]) -> bool:
 def _unexplained(case: _Case) -> list[str]:
     """Open incidents of which nobody is told what they wait for."""
     maintenance = case.cluster.maintenance
-    if case.explain is None or maintenance.epo is not None or maintenance.settings.paused:
+    if case.explain is None or maintenance.is_held:
         return []
     waiting = [
         incident for incident in maintenance.incidents if incident.is_open and incident.node in case.cluster.nodes

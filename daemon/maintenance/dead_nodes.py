@@ -116,8 +116,7 @@ class DeadNodes(parts.Part):
         self.verdicts = verdicts
         for node, verdict in self.verdicts.items():
             # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
-            maintenance = self._configuration.current.maintenance
-            if maintenance.epo is not None or maintenance.settings.paused:
+            if self._configuration.current.maintenance.is_held:
                 return
             if verdict.step is not dead_nodes.Step.FENCE:
                 await self._take_back_fence(node)
@@ -206,7 +205,7 @@ class DeadNodes(parts.Part):
     def _to_read(self, cluster: clusters.Cluster, silent: Mapping[str, dead_nodes.Silence]) -> dict[str, Target]:
         """The suspects and silent nodes whose BMCs may be read; none while nothing is to be done."""
         maintenance = cluster.maintenance
-        if maintenance.epo is not None or maintenance.settings.paused or not maintenance.settings.dead_after:
+        if maintenance.is_held or not maintenance.settings.dead_after:
             return {}
         found = {}
         for suspect in {*silent, *self._agents.suspects} & cluster.nodes.keys():

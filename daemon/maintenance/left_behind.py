@@ -98,8 +98,7 @@ class LeftBehind(parts.Part):
         at_work = self._queue.unfinished_opcodes()
         # The least recently tried is next, so that those of a node do not wait for the retries of one.
         for left in sorted(known.values(), key=self._last):
-            maintenance = self._configuration.current.maintenance
-            if maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
+            if self._configuration.current.maintenance.is_held or self._queue.drained:
                 return
             if _has_room(left, at_work) and self._is_back(cluster, left) and self._is_due(cluster, left):
                 at_work.append(await self._submit(cluster, left))

@@ -254,6 +254,11 @@ class Maintenance:
     ctime: float = 0.0
     mtime: float = 0.0
 
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is begun unasked: maintenance is paused, or an emergency power off stands."""
+        return self.epo is not None or bool(self.settings.paused)
+
 
 @dataclass(frozen=True)
 class Cluster:
