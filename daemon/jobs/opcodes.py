@@ -201,16 +201,16 @@ class Inside:
         self._submit = submit
         self._delays: dict[int, asyncio.Event] = {}
 
-    async def change(self, job: int, index: int, made: contract.ChangeKind, *, is_repeated: bool) -> None:
+    async def change(self, job: int, index: int, made: contract.ChangeOpcode, *, is_repeated: bool) -> None:
         """Commit what an opcode changes; a dry run commits nothing, and tells what it would change."""
         since = self._book.jobs[job].received
         is_dry = self._book.jobs[job].opcodes[index].dry_run
-        removal = made if isinstance(made, contract.RemovalKind) and not is_dry else None
-        if removal is not None and is_repeated and removal.is_removed(self._ports.configuration.current):
+        is_removal = made.removes and not is_dry
+        if is_removal and is_repeated and made.is_removed(self._ports.configuration.current):
             self._end(job, index, None, text=DONE_BEFORE)
             return
         # A removal begins durably: after a crash it is known that what is missing was there when it began.
-        self._begin(job, index, is_durable=removal is not None)
+        self._begin(job, index, is_durable=is_removal)
         result: Any = None
         lines = [DRY] if is_dry else []
 
@@ -218,20 +218,18 @@ class Inside:
             nonlocal result
             seen = contract.observed(cluster, self._ports.facts)
             stated = made.changes(seen, self._ports.facts, since=since)
-            if isinstance(made, contract.ToldKind):
-                lines[is_dry:] = made.told(seen, stated)
-            if isinstance(made, contract.ResultKind):
-                result = made.result(seen, stated)
-            elif is_dry:
+            lines[is_dry:] = made.told(seen, stated)
+            result = made.result(seen, stated)
+            if result is None and is_dry:
                 result = [{"change": type(change).__name__, **dataclasses.asdict(change)} for change in stated]
             return [] if is_dry else stated
 
-        if isinstance(made, contract.HearingKind):
+        if made.hears:
             await self._ports.facts.take_all()
         await self._ports.configuration.commit(decide, by=f"job {job}")
         self._end(job, index, result, text="\n".join(lines))
 
-    async def submit(self, job: int, index: int, made: contract.SubmitKind, *, is_repeated: bool) -> None:
+    async def submit(self, job: int, index: int, made: contract.SubmitOpcode, *, is_repeated: bool) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
         current = self._book.jobs[job]
         opcode = current.opcodes[index]
@@ -249,7 +247,7 @@ class Inside:
         text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
         self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
 
-    async def delay(self, job: int, index: int, made: contract.DelayKind) -> None:
+    async def delay(self, job: int, index: int, made: contract.DelayOpcode) -> None:
         """Wait, and no longer than until the job is canceled."""
         self._begin(job, index, is_durable=False)
         seconds = 0 if self._book.jobs[job].opcodes[index].dry_run else made.seconds()
@@ -281,7 +279,7 @@ class Inside:
         plain = pydantic_core.to_jsonable_python(result)
         self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
 
-    def _planned(self, job: values.Job, index: int, made: contract.SubmitKind) -> tuple[values.Job, ...]:
+    def _planned(self, job: values.Job, index: int, made: contract.SubmitOpcode) -> tuple[values.Job, ...]:
         cluster = self._ports.configuration.current
         drafts, now = made.jobs(cluster, self._ports.facts), self._ports.clock()
         opcode = job.opcodes[index]

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import possible_loss
-from ...plugins.plugin_utils.opcodes import contract
 from .. import audit, faults
 from . import process, recovery, settling, task_log, values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...plugins.plugin_utils.opcodes import contract
     from ..locks import holders
     from .book import Book
     from .ports import Ports
@@ -43,7 +43,7 @@ class Loss:
 async def run(
     ports: Ports,
     book: Book,
-    made: contract.PlayKind,
+    made: contract.PlayOpcode,
     *,
     job: int,
     index: int,
@@ -61,9 +61,7 @@ async def run(
     folder = ports.store.run_folder(job, index)
 
     def begin() -> None:
-        start = None
-        if isinstance(made, contract.CheckedKind):
-            start = made.check_facts(ports.configuration.current, ports.facts)
+        start = made.check_facts(ports.configuration.current, ports.facts)
         granted = ports.desk.table.locks_of(owner)
         cluster = contract.observed(ports.configuration.current, ports.facts)
         spec = process.run_spec(cluster, made, granted=granted, environment=ports.environment)
@@ -84,7 +82,7 @@ async def run(
 
 
 async def _settle(
-    ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: holders.Owner
+    ports: Ports, book: Book, made: contract.PlayOpcode, *, job: int, index: int, owner: holders.Owner
 ) -> None:
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
@@ -101,20 +99,20 @@ async def _settle(
         if look is not None:
             text += "; " + await settling.carry_out(look, folder=folder / task_log.LOOKUP, ports=ports, owner=owner)
     # Before the end is written: a crash between has it logged twice, never not at all.
-    if settlement.value is not None and isinstance(made, contract.NoticeKind):
+    if settlement.value is not None:
         audit.notices(made.notices(settlement.value), by=owner.name)
     book.end(job, index, status, text, result=_result(made, settlement, folder, step=step, loss=loss))
 
 
 def _result(
-    made: contract.PlayKind, settlement: settling.Settlement, folder: Path, *, step: recovery.Step, loss: Loss | None
+    made: contract.PlayOpcode, settlement: settling.Settlement, folder: Path, *, step: recovery.Step, loss: Loss | None
 ) -> Any:
     """What an opcode leaves beside its text."""
     if step is not recovery.Step.SETTLE and not process.overdue(folder):
         return LOST
     if loss is not None:
         return loss.result
-    return made.outcome(settlement.value) if isinstance(made, contract.OutcomeKind) else None
+    return made.outcome(settlement.value)
 
 
 def with_source_off(spec: process.Spec, start: contract.Start) -> process.Spec:

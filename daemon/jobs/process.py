@@ -28,7 +28,6 @@ from ...plugins.plugin_utils import (
     run_records,
 )
 from ...plugins.plugin_utils.config import hosts
-from ...plugins.plugin_utils.opcodes import contract
 from .. import faults
 from ..locks import desk
 from . import opcode_process, recovery
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain.locks import Mode
+    from ...plugins.plugin_utils.opcodes import contract
 
 RUN_VARIABLE = run_group.RUN_VARIABLE
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Spec:
 
 def run_spec(
     cluster: clusters.Cluster,
-    made: contract.PlayKind,
+    made: contract.PlayOpcode,
     *,
     granted: Mapping[str, Mode],
     environment: Mapping[str, str],
@@ -91,8 +91,8 @@ def run_spec(
             root could have changed its playbook since it was submitted.
     """
     root = environment["ROUNDSMAN_ROOT"]
-    if isinstance(made, contract.PlaybookKind) and made.os_playbook:
-        trusted_paths.check(Path(made.os_playbook), root=Path(root))
+    if playbook := made.included_playbook():
+        trusted_paths.check(Path(playbook), root=Path(root))
     return Spec(
         kind=made.kind,
         playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{STEP if made.role else made.kind}.yml",
@@ -108,13 +108,12 @@ def run_spec(
     )
 
 
-def _wide(cluster: clusters.Cluster, made: contract.PlayKind) -> dict[str, str]:
-    return {"ANSIBLE_FORKS": str(made.forks(cluster))} if isinstance(made, contract.WideKind) else {}
+def _wide(cluster: clusters.Cluster, made: contract.PlayOpcode) -> dict[str, str]:
+    forks = made.forks(cluster)
+    return {"ANSIBLE_FORKS": str(forks)} if forks else {}
 
 
-def _whole_reports(made: contract.PlayKind, *, root: str) -> dict[str, str]:
-    if not isinstance(made, contract.ReportKind):
-        return {}
+def _whole_reports(made: contract.PlayOpcode, *, root: str) -> dict[str, str]:
     folder = tree.Tree(Path(root)).report_originals
     return {name: report_originals.read(folder, digest) for name, digest in made.whole_reports().items()}
 

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters, secret_values
-from ...plugins.plugin_utils.opcodes import contract, registry
+from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import submission, values
 
@@ -32,7 +32,7 @@ EMERGENCY = job_filters.Filter(
     priority=-1,
     predicates=(
         ("reason", ("=", "source", submission.ROUNDS)),
-        ("opcode", ("!", ("=", "OP_ID", values.op_id("outdate_replica")))),
+        ("opcode", ("!", ("=", "OP_ID", registry.op_id("outdate_replica")))),
     ),
     action=job_filters.Action.PAUSE,
 )
@@ -157,7 +157,7 @@ def lane(job: values.Job) -> Lane:
         made = registry.make(opcode.kind, opcode.params)
     except errors.InvalidInput:
         return Lane.DAEMON
-    if isinstance(made, contract.UrgentKind) and made.is_urgent():
+    if made.is_urgent():
         return Lane.URGENT
     # A delay stands for the work of a process, and takes the place of one.
     return Lane.SLOT if made.execution in {Execution.PLAY, Execution.DELAY} else Lane.DAEMON
@@ -167,7 +167,7 @@ def subject(job: values.Job) -> job_filters.Subject:
     """What filters see of a job; secrets are hidden, so that no filter finds them out."""
     return job_filters.Subject(
         job.id,
-        [{**secret_values.masked(opcode.params), "OP_ID": values.op_id(opcode.kind)} for opcode in job.opcodes],
+        [{**secret_values.masked(opcode.params), "OP_ID": registry.op_id(opcode.kind)} for opcode in job.opcodes],
         [{"source": entry.source, "reason": entry.text, "timestamp": entry.timestamp} for entry in job.reason],
     )
 

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...plugins.module_utils.domain import changes, errors
 from ...plugins.module_utils.domain import cluster as clusters
@@ -120,19 +120,11 @@ def _output(run: Path) -> str:
     return f"with the output: {lines[-1][:500]}" if lines else "without output"
 
 
-class Look(contract.PlayKind, Protocol):
-    """A play that only reads, and records what it read."""
-
-    def told(self, cluster: clusters.Cluster) -> str:
-        """What the configuration says, in a sentence."""
-
-
 @dataclass(frozen=True)
-class FindPower:
+class FindPower(contract.LookOpcode):
     """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
     kind: ClassVar[str] = "find_power"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "node"
     nodes: tuple[str, ...]
 
@@ -142,17 +134,11 @@ class FindPower:
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
 
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return []
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         return {"targets": [node_power.bmc_variables(cluster, cluster.node(uuid)) for uuid in self.nodes]}
-
-    def files(self) -> dict[str, str]:
-        return {}
 
     def about(self) -> tuple[str, ...]:
         return self.nodes
@@ -162,7 +148,7 @@ class FindPower:
         return ", ".join(f"{node.name} is {'on' if node.powered else 'off'}" for node in found)
 
 
-def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | None:
+def look_after(lost: contract.PlayOpcode, cluster: clusters.Cluster) -> contract.LookOpcode | None:
     """What to look at after an opcode was lost; None when there is nothing, or it is not in the cluster any more."""
     subjects = lost.about()
     if len(subjects) == 1 and subjects[0] in cluster.instances:
@@ -170,14 +156,14 @@ def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | Non
     return power_look(cluster, subjects)
 
 
-def power_look(cluster: clusters.Cluster, nodes: Sequence[str]) -> Look | None:
+def power_look(cluster: clusters.Cluster, nodes: Sequence[str]) -> contract.LookOpcode | None:
     """Read the power of those of these nodes (UUIDs) that are there, and have a BMC."""
     there = [cluster.nodes[uuid] for uuid in nodes if uuid in cluster.nodes]
     found = [node.uuid for node in there if clusters.parameter(cluster, node, "oob_program") is not None]
     return FindPower(tuple(found)) if found else None
 
 
-async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> str:
+async def carry_out(look: contract.LookOpcode, *, folder: Path, ports: Ports, owner: holders.Owner) -> str:
     """Look, under the locks of an owner; returns a sentence with what was found.
 
     Raises:
@@ -204,7 +190,7 @@ async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Ow
     return text
 
 
-async def _tried(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> tuple[str, str]:
+async def _tried(look: contract.LookOpcode, *, folder: Path, ports: Ports, owner: holders.Owner) -> tuple[str, str]:
     """Look once; returns why it broke off, or '' and what was found."""
     await process.end_run(folder)
     await asyncio.to_thread(_empty, folder)
@@ -254,7 +240,7 @@ async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: hol
     return "; ".join(told)
 
 
-def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[Look]:
+def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[contract.LookOpcode]:
     instances = [
         instance for instance in _named(held, "instance", only=Mode.EXCLUSIVE) if instance in cluster.instances
     ]

@@ -18,21 +18,6 @@ CLIENT = "gnt:client:"
 UNREADABLE = "unreadable"
 """The kind of the only opcode of a job that stands in for one whose file was damaged; nobody can submit it."""
 
-OP_IDS = {
-    "migrate": "OP_INSTANCE_MIGRATE",
-    "failover": "OP_INSTANCE_FAILOVER",
-    "replace_disks": "OP_INSTANCE_REPLACE_DISKS",
-    "startup": "OP_INSTANCE_STARTUP",
-    "shutdown": "OP_INSTANCE_SHUTDOWN",
-    "power": "OP_OOB_COMMAND",
-    "health": "OP_OOB_COMMAND",
-    "node_role": "OP_NODE_SET_PARAMS",
-    "node_modify": "OP_NODE_SET_PARAMS",
-    "group_modify": "OP_GROUP_SET_PARAMS",
-    "cluster_modify": "OP_CLUSTER_SET_PARAMS",
-}
-"""The kinds of opcodes that Ganeti has by another name than OP_ and the kind's own."""
-
 
 class Status(Enum):
     """The statuses of jobs and opcodes."""
@@ -214,8 +199,3 @@ def check_submittable(priority: int) -> None:
 def unreadable(number: int, text: str, *, status: Status) -> Job:
     """A job that stands in for one whose file was damaged."""
     return Job(number, (Opcode(UNREADABLE, {}, status=status, text=text),))
-
-
-def op_id(kind: str) -> str:
-    """The name of a kind of opcode in Ganeti's API."""
-    return OP_IDS.get(kind, f"OP_{kind.upper()}")

@@ -224,7 +224,7 @@ def test_an_evil_adopted_host_executes_nothing(tmp_path: Path) -> None:
     assert json.loads((where.host_vars / "evil.yml").read_text())["ansible_python_interpreter"] == str(host)
     run = tmp_path / "run"
     run.mkdir()
-    one = cast("contract.PlayKind", registry.make("startup", {"instance": cluster.instance("text").uuid}))
+    one = cast("contract.PlayOpcode", registry.make("startup", {"instance": cluster.instance("text").uuid}))
     arguments = opcode_process._variables(run, {"variables": {**one.variables(cluster), "answer": str(run / "answer")}})
     (run / "inventory.json").write_bytes(hosts.run_inventory(cluster, one.hosts(cluster), root=str(root)))
     (run / "shown.json").write_text(json.dumps({"shown": ["{{ instance }}"]}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....plugins.module_utils.domain import secret_values
+from ....plugins.plugin_utils.opcodes import registry
 from ...jobs import settling, values
 from .. import views
 from .definition import Field, Kind
@@ -47,13 +48,18 @@ def pair(moment: float) -> list[int] | None:
 def _summary(job: values.Job, opcode: values.Opcode) -> str:
     texts = (value for value in opcode.params.values() if isinstance(value, str))
     first = next((job.names[text] for text in texts if text in job.names), "")
-    name = values.op_id(opcode.kind).removeprefix("OP_")
+    name = registry.op_id(opcode.kind).removeprefix("OP_")
     return f"{name}({first})" if first else name
 
 
 def _op(job: values.Job, opcode: values.Opcode) -> dict[str, Any]:
     trail = [[entry.source, entry.text, entry.timestamp] for entry in job.reason]
-    own = {"OP_ID": values.op_id(opcode.kind), "priority": opcode.priority, "dry_run": opcode.dry_run, "reason": trail}
+    own = {
+        "OP_ID": registry.op_id(opcode.kind),
+        "priority": opcode.priority,
+        "dry_run": opcode.dry_run,
+        "reason": trail,
+    }
     return {**secret_values.masked(opcode.params), **own}
 
 

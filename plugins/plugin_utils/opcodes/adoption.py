@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClusterAdopt:
+class ClusterAdopt(contract.ChangeOpcode):
     """Extend the configuration by nodes, each as UUID and fields, and by instances; what is there already stays."""
 
     kind: ClassVar[str] = "cluster_adopt"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     nodes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     instances: tuple[clusters.Instance, ...] = ()
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {"cluster/BGL": contract.EXCLUSIVE}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
         stated: list[Change] = []

@@ -21,7 +21,7 @@ AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class ClusterVerify:
+class ClusterVerify(contract.PlayOpcode):
     """See that helper programs are on the master candidates, and compare the nodes with what is on record of them.
 
     That is their power, and what runs on them: offline nodes are asked, too, which may have run on. Instances are not
@@ -36,8 +36,6 @@ class ClusterVerify:
     """
 
     kind: ClassVar[str] = "cluster_verify"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
     differing: dict[str, str] = field(default_factory=dict)
     failed_disks: list[dict[str, str]] = field(default_factory=list)
     unmeasured: list[dict[str, str]] = field(default_factory=list)
@@ -109,12 +107,6 @@ class ClusterVerify:
             "held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
             "look_seconds": math.ceil(time_limits.look()),
         }
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
 
 
 def _with_oob(cluster: clusters.Cluster) -> list[clusters.Node]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import pydantic
 
@@ -15,7 +16,7 @@ from ...module_utils.domain.locks import Mode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...module_utils.domain import changes
+    from ...module_utils.domain.changes import Change as Stated
     from ..rounds import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
@@ -61,86 +62,12 @@ class Facts(Protocol):
         """When a node was first known to be off (unix seconds on record), and how many seconds ago; None: it is not."""
 
 
-class Kind(Protocol):
-    """One kind of opcode, made of its parameters.
-
-    An opcode is checked against the cluster when its locks are granted, so `moot` and `variables` see what is true
-    while it runs.
-    """
-
-    kind: ClassVar[str]
-
-    def wants(self, cluster: clusters.Cluster) -> Mapping[str, Mode]:
-        """The locks it needs."""
-
-    def moot(self, cluster: clusters.Cluster) -> str:
-        """Why there is nothing left to do, or ''."""
-
-
-class PlayKind(Kind, Protocol):
-    """An opcode that touches nodes, in a process of its own.
-
-    The tasks `<kind>.yml` of its `role` are its play; without a role it has a playbook, `playbooks/opcodes/<kind>.yml`.
-    Its run has a time limit: far more than it needs when all goes well, for its end is a violent one.
-    """
-
-    execution: ClassVar[Play]
-    role: ClassVar[str]
-
-    def time_limit(self, cluster: clusters.Cluster) -> int:
-        """How many seconds its run gets: more than the sum of what its steps may take (`time_limits.py`)."""
-
-    def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        """The nodes (UUIDs) that its run may reach."""
-
-    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        """The variables of its play."""
-
-    def files(self) -> dict[str, str]:
-        """Texts that come from a node, as files of the run folder: a variable would be taken for a template."""
-
-    def about(self) -> tuple[str, ...]:
-        """The UUIDs of the instance or the nodes that must be looked at when the run is lost."""
-
-
-@runtime_checkable
-class ReportKind(PlayKind, Protocol):
-    """An opcode whose run is given large reports whole, which its parameters only name."""
-
-    def whole_reports(self) -> dict[str, str]:
-        """The digests of the reports, by the names of their files in the run folder."""
-
-
-@runtime_checkable
-class WideKind(PlayKind, Protocol):
-    """An opcode whose run works on more nodes at the same time than Ansible does by default."""
-
-    def forks(self, cluster: clusters.Cluster) -> int:
-        """On how many; steps that are not for as many limit themselves (`throttle`)."""
-
-
 @dataclass(frozen=True)
 class Notice:
     """A line for the log and the audit log; `is_trouble` makes it a warning."""
 
     text: str
     is_trouble: bool = False
-
-
-@runtime_checkable
-class NoticeKind(Protocol):
-    """An opcode of which people want to read later what it did."""
-
-    def notices(self, value: Any) -> list[Notice]:
-        """What it did, from the value that its run left."""
-
-
-@runtime_checkable
-class OutcomeKind(Protocol):
-    """An opcode whose job keeps what its run found, also where the run failed."""
-
-    def outcome(self, value: Any) -> Any:
-        """The result of the opcode as a JSON value, from the value that its run left; None for none."""
 
 
 @dataclass(frozen=True)
@@ -150,85 +77,148 @@ class Start:
     off: tuple[float, float] | None = None
 
 
-@runtime_checkable
-class UrgentKind(PlayKind, Protocol):
-    """An opcode that may be short and urgent: it is at work beside those that take hours, as a resync does."""
+class Opcode(abc.ABC):
+    """One kind of opcode, made of its parameters: what is abstract each kind says, all else is the rule for most.
+
+    An opcode is checked against the cluster when its locks are granted, so `moot` and `variables` see what is true
+    while it runs.
+    """
+
+    kind: ClassVar[str]
+    execution: ClassVar[Execution]
+    op_id: ClassVar[str] = ""
+    """Its name in Ganeti's API; '' where that is `OP_` and its kind."""
+
+    @abc.abstractmethod
+    def wants(self, cluster: clusters.Cluster) -> Mapping[str, Mode]:
+        """The locks it needs."""
+
+    def moot(self, cluster: clusters.Cluster) -> str:  # noqa: ARG002 - some look there
+        """Why there is nothing left to do, or ''."""
+        return ""
 
     def is_urgent(self) -> bool:
-        """Whether it gets one of the reserved slots, which are for such opcodes only."""
+        """Whether it gets one of the reserved slots, which are for short and urgent opcodes only.
+
+        They are at work beside those that take hours, as a resync does.
+        """
+        return False
 
 
-@runtime_checkable
-class PlaybookKind(PlayKind, Protocol):
-    """An opcode whose run may include a playbook of the controller's, by its absolute path; '' for none."""
+class PlayOpcode(Opcode):
+    """An opcode that touches nodes, in a process of its own.
 
-    os_playbook: str
+    The tasks `<kind>.yml` of its `role` are its play; without a role it has a playbook, `playbooks/opcodes/<kind>.yml`.
+    Its run has a time limit: far more than it needs when all goes well, for its end is a violent one.
+    """
 
+    execution: ClassVar[Play] = Execution.PLAY
+    role: ClassVar[str] = ""
 
-@runtime_checkable
-class CheckedKind(PlayKind, Protocol):
-    """An opcode whose start depends on facts that are not in the configuration."""
+    @abc.abstractmethod
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        """How many seconds its run gets: more than the sum of what its steps may take (`time_limits.py`)."""
 
-    def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> Start | None:
-        """Check the facts right before the run, with locks and slot; None where there is nothing to keep.
+    @abc.abstractmethod
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        """The nodes (UUIDs) that its run may reach."""
+
+    @abc.abstractmethod
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        """The variables of its play."""
+
+    def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> Start | None:  # noqa: ARG002 - some look there
+        """Check what is not in the configuration right before the run, with locks and slot.
+
+        Returns what the run is told of it; None for nothing.
 
         Raises:
             Refused: a rule is against it.
         """
+        return None
+
+    def files(self) -> dict[str, str]:
+        """Texts that come from a node, as files of the run folder: a variable would be taken for a template."""
+        return {}
+
+    def whole_reports(self) -> dict[str, str]:
+        """The digests of the large reports that it is given whole, by the names of their files in the run folder."""
+        return {}
+
+    def included_playbook(self) -> str:
+        """The playbook of the controller's, by its absolute path, that its run includes; '' for none."""
+        return ""
+
+    def forks(self, cluster: clusters.Cluster) -> int:  # noqa: ARG002 - some look there
+        """On how many nodes it works at the same time; 0 for as many as Ansible does by default.
+
+        Steps that are not for as many limit themselves (`throttle`).
+        """
+        return 0
+
+    def about(self) -> tuple[str, ...]:
+        """The UUIDs of the instance or the nodes that must be looked at when the run is lost."""
+        return ()
+
+    def notices(self, value: Any) -> list[Notice]:  # noqa: ARG002 - some look there
+        """What people want to read later of what it did, from the value that its run left."""
+        return []
+
+    def outcome(self, value: Any) -> Any:  # noqa: ARG002 - some look there
+        """The result of the opcode as a JSON value, from the value that its run left, also where that failed.
+
+        None is for no result.
+        """
+        return None
 
 
-class ChangeKind(Kind, Protocol):
+class LookOpcode(PlayOpcode):
+    """A play that only reads, and records what it read."""
+
+    @abc.abstractmethod
+    def told(self, cluster: clusters.Cluster) -> str:
+        """What the configuration says, in a sentence."""
+
+
+class ChangeOpcode(Opcode):
     """An opcode that only changes the configuration, inside the daemon."""
 
-    execution: ClassVar[Change]
+    execution: ClassVar[Change] = Execution.CHANGE
+    hears: ClassVar[bool] = False
+    """Whether it matters what nodes have reported, up to this moment."""
+    removes: ClassVar[bool] = False
+    """Whether it cannot be decided again once it is committed, for what it is about is not there any more."""
 
-    def changes(self, cluster: clusters.Cluster, facts: Facts, *, since: float) -> list[changes.Change]:
+    @abc.abstractmethod
+    def changes(self, cluster: clusters.Cluster, facts: Facts, *, since: float) -> list[Stated]:
         """What becomes true.
 
         Raises:
             Refused: a rule is against it.
         """
 
-
-@runtime_checkable
-class RemovalKind(ChangeKind, Protocol):
-    """A change that cannot be decided again once it is committed, for what it is about is not there any more."""
-
-    def is_removed(self, cluster: clusters.Cluster) -> bool:
+    def is_removed(self, cluster: clusters.Cluster) -> bool:  # noqa: ARG002 - those that remove look there
         """Whether nothing of what it removes is there."""
+        return False
+
+    def result(self, before: clusters.Cluster, stated: list[Stated]) -> Any:  # noqa: ARG002 - some look there
+        """The result of the opcode as a JSON value, from the cluster as it was before these changes; None for none."""
+        return None
+
+    def told(self, before: clusters.Cluster, stated: list[Stated]) -> list[str]:  # noqa: ARG002 - some look there
+        """What becomes different, in lines for people, from the cluster as it was before these changes."""
+        return []
 
 
-@runtime_checkable
-class HearingKind(ChangeKind, Protocol):
-    """A change for which it matters what nodes have reported, up to this moment."""
-
-    hears: ClassVar[bool]
-
-
-@runtime_checkable
-class ResultKind(ChangeKind, Protocol):
-    """A change whose outcome has a value of its own, which the job keeps as the result of this opcode."""
-
-    def result(self, before: clusters.Cluster, stated: list[changes.Change]) -> Any:
-        """The result as a JSON value, from the cluster as it was before these changes."""
-
-
-@runtime_checkable
-class ToldKind(ChangeKind, Protocol):
-    """A change that a person wants to see."""
-
-    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
-        """What becomes different, in lines, from the cluster as it was before these changes."""
-
-
-class SubmitKind(Kind, Protocol):
+class SubmitOpcode(Opcode):
     """An opcode that plans inside the daemon and submits what it planned; it does not wait for those jobs.
 
     Its result is Ganeti's `{"jobs": [[true, ID], ...]}`, in the order of the plan.
     """
 
-    execution: ClassVar[Submit]
+    execution: ClassVar[Submit] = Execution.SUBMIT
 
+    @abc.abstractmethod
     def jobs(self, cluster: clusters.Cluster, facts: Facts) -> list[work.Job]:
         """The jobs to submit; `after` and `behind` name jobs of this list by their keys.
 
@@ -237,11 +227,12 @@ class SubmitKind(Kind, Protocol):
         """
 
 
-class DelayKind(Kind, Protocol):
+class DelayOpcode(Opcode):
     """An opcode that only waits, inside the daemon."""
 
-    execution: ClassVar[Delay]
+    execution: ClassVar[Delay] = Execution.DELAY
 
+    @abc.abstractmethod
     def seconds(self) -> float:
         """How long it waits once its locks are granted; 0 for not at all."""
 

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RepairDisks:
+class RepairDisks(contract.PlayOpcode):
     """Repair the DRBD disks of an instance as far as the table of repairs allows; its nodes stay what they are.
 
     `discard` is the node (UUID) whose writes since a split brain a person gives up.
     """
 
     kind: ClassVar[str] = "repair_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "repair"
     instance: str
     discard: str = ""
@@ -58,15 +57,12 @@ class RepairDisks:
             "discard": cluster.node_name(self.discard) if self.discard else "",
         }
 
-    def files(self) -> dict[str, str]:
-        return {}
-
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
 
 
 @dataclass(frozen=True)
-class OutdateReplica:
+class OutdateReplica(contract.PlayOpcode):
     """Mark the replica on a secondary that its running primary has lost as outdated: DRBD does not promote it then.
 
     The primary is asked first whether the instance runs there: DRBD's role alone proves no newer data. Only metadata
@@ -74,7 +70,6 @@ class OutdateReplica:
     """
 
     kind: ClassVar[str] = "outdate_replica"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "repair"
     instance: str
     node: str
@@ -111,9 +106,3 @@ class OutdateReplica:
             "resources": list(replica_evidence.resources(instance)),
             "outdate_seconds": time_limits.outdating(),
         }
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _AtDisks:
+class _AtDisks(contract.PlayOpcode):
     instance: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -24,9 +24,6 @@ class _AtDisks:
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, self.hosts(cluster))
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         """Those of its nodes that may be contacted, the primary first."""
@@ -43,19 +40,12 @@ class _AtDisks:
             "unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
         }
 
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
 class VerifyDisks(_AtDisks):
     """Tell how the disks of an instance are on each of its nodes; nothing is changed."""
 
     kind: ClassVar[str] = "verify_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
 
 
@@ -72,7 +62,6 @@ class ActivateDisks(_AtItsPrimary):
     """Have the primary of an instance able to write its disks, be it up or down; the result are the devices."""
 
     kind: ClassVar[str] = "activate_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
 
 
@@ -94,7 +83,6 @@ class DeactivateDisks(_Down):
     """Have no node able to write the disks of an instance that is down."""
 
     kind: ClassVar[str] = "deactivate_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
 
 
@@ -103,7 +91,6 @@ class RecreateDisks(_Down):
     """Make the disks of an instance that is down anew on all its nodes, empty; adopted ones are not Roundsman's."""
 
     kind: ClassVar[str] = "recreate_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -126,9 +113,10 @@ class Reinstall(_Down):
     """Have a playbook of the user install an operating system on the disks of an instance that is down."""
 
     kind: ClassVar[str] = "reinstall"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
     os_playbook: str
+
+    def included_playbook(self) -> str:
+        return self.os_playbook
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)

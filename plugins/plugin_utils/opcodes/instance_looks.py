@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FindInstance:
+class FindInstance(contract.LookOpcode):
     """See on which of some nodes (UUIDs) an instance runs, record it as its primary, and let only it write the disks.
 
     Nothing is started or fenced; a migration that goes on is aborted at its limit. It is done after a run was lost, and

@@ -24,20 +24,16 @@ NO_OS = ansible_runs.PLAYBOOKS / "os" / "none.yml"
 
 
 @dataclass(frozen=True)
-class InstanceReserve:
+class InstanceReserve(contract.ChangeOpcode):
     """Put a new instance on record, unfinished, at nodes (UUIDs, the primary first) that were chosen for it."""
 
     kind: ClassVar[str] = "instance_reserve"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
     nodes: tuple[str, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, self.nodes)
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
         known = cluster.instances.get(self.instance)
@@ -62,14 +58,15 @@ class InstanceReserve:
 
 
 @dataclass(frozen=True)
-class InstanceCreate:
+class InstanceCreate(contract.PlayOpcode):
     """Make the disks of an instance that is on record, and have a playbook install its operating system."""
 
     kind: ClassVar[str] = "instance_create"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
     instance: str
     os_playbook: str = ""
+
+    def included_playbook(self) -> str:
+        return self.os_playbook
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -98,23 +95,19 @@ class InstanceCreate:
             "os_playbook": self.os_playbook or str(NO_OS),
         }
 
-    def files(self) -> dict[str, str]:
-        return {}
-
     def about(self) -> tuple[str, ...]:
         # It does not run yet: there is nothing to look for.
         return ()
 
 
 @dataclass(frozen=True)
-class InstanceRemove:
+class InstanceRemove(contract.PlayOpcode):
     """Stop an instance, remove its disks, and take it from the record.
 
     With `ignore_failures` what is on nodes that are not contacted is left there, even if one of them is its primary.
     """
 
     kind: ClassVar[str] = "instance_remove"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
     instance: str
     ignore_failures: bool = False
@@ -125,9 +118,6 @@ class InstanceRemove:
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         return list(cluster.instance(self.instance).nodes)
@@ -147,27 +137,20 @@ class InstanceRemove:
             "primary_asked": instance.primary_node in there,
         }
 
-    def files(self) -> dict[str, str]:
-        return {}
-
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
 
 
 @dataclass(frozen=True)
-class InstanceModify:
+class InstanceModify(contract.ChangeOpcode):
     """Give an instance other parameters; memory, vcpus and hvparams take effect when it starts the next time."""
 
     kind: ClassVar[str] = "instance_modify"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"instance/{self.instance}": contract.EXCLUSIVE}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
         stated = instance_making.modify(cluster, self.instance, self.fields)

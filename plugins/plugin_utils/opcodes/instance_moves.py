@@ -31,7 +31,7 @@ def left_meanwhile(cluster: clusters.Cluster, instance: clusters.Instance, *, ta
 
 
 @dataclass(frozen=True)
-class _RunElsewhere:
+class _RunElsewhere(contract.PlayOpcode):
     instance: str
     source: str
     target: str
@@ -77,9 +77,6 @@ class _RunElsewhere:
         others = self._other_nodes(cluster.instance(self.instance))
         return [changes.InstanceNodes(self.instance, self.target, tuple(others))]
 
-    def files(self) -> dict[str, str]:
-        return {}
-
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
 
@@ -104,7 +101,7 @@ class Migrate(_RunElsewhere):
     """
 
     kind: ClassVar[str] = "migrate"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    op_id: ClassVar[str] = "OP_INSTANCE_MIGRATE"
     role: ClassVar[str] = "instance"
     allow_failover: bool = True
 
@@ -135,7 +132,7 @@ class Failover(_RunElsewhere):
     """
 
     kind: ClassVar[str] = "failover"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    op_id: ClassVar[str] = "OP_INSTANCE_FAILOVER"
     role: ClassVar[str] = "instance"
     ignore_consistency: bool = False
     max_loss: contract.Loss | None = None
@@ -223,7 +220,7 @@ def _adopting_seconds(instance: clusters.Instance) -> float:
 
 
 @dataclass(frozen=True)
-class ReplaceDisks:
+class ReplaceDisks(contract.PlayOpcode):
     """Give an instance a new secondary, and remove the replica on the old one; the same node gets a new one.
 
     `planned` says that a planner chose the new node and checked its own rules for it: a change of group passes through
@@ -232,8 +229,7 @@ class ReplaceDisks:
     """
 
     kind: ClassVar[str] = "replace_disks"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
+    op_id: ClassVar[str] = "OP_INSTANCE_REPLACE_DISKS"
     instance: str
     old: str
     new: str
@@ -319,9 +315,6 @@ class ReplaceDisks:
         """
         made = left_replicas.being_made(cluster, self.instance) if self.new == self.old else ()
         return [left_replicas.ReplicaLeft(self.instance, replica.node, present=True) for replica in made]
-
-    def files(self) -> dict[str, str]:
-        return {}
 
     def about(self) -> tuple[str, ...]:
         return (self.instance,)

@@ -15,14 +15,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _AtPrimary:
+class _AtPrimary(contract.PlayOpcode):
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, self.hosts(cluster))
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         return [cluster.instance(self.instance).primary_node]
@@ -35,9 +32,6 @@ class _AtPrimary:
             "primary": contract.node_variables(cluster, instance.primary_node),
             "members": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
         }
-
-    def files(self) -> dict[str, str]:
-        return {}
 
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
@@ -53,7 +47,7 @@ class Startup(_AtPrimary):
     """
 
     kind: ClassVar[str] = "startup"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    op_id: ClassVar[str] = "OP_INSTANCE_STARTUP"
     role: ClassVar[str] = "instance"
     discard: str = ""
 
@@ -111,7 +105,7 @@ class Shutdown(_AtPrimary):
     """Stop an instance on its primary."""
 
     kind: ClassVar[str] = "shutdown"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    op_id: ClassVar[str] = "OP_INSTANCE_SHUTDOWN"
     role: ClassVar[str] = "instance"
 
     def time_limit(self, cluster: clusters.Cluster) -> int:

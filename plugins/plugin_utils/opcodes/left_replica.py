@@ -33,7 +33,7 @@ def refuse_discard(cluster: clusters.Cluster, left: clusters.LeftBehind | None) 
 
 
 @dataclass(frozen=True)
-class RemoveReplica:
+class RemoveReplica(contract.PlayOpcode):
     """Remove what an instance left on a node (UUIDs), once its replicas are in sync without it, or it is removed.
 
     A replica that may hold writes which no other has is kept, unless a person wants to `discard` it; nobody discards
@@ -41,7 +41,6 @@ class RemoveReplica:
     """
 
     kind: ClassVar[str] = "remove_replica"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
     instance: str
     node: str
@@ -81,12 +80,6 @@ class RemoveReplica:
             "now": {} if known is None else instance_variables(cluster, known),
             "now_nodes": [] if known is None else [contract.node_variables(cluster, known.primary_node)],
         }
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
 
     def outcome(self, value: Any) -> Any:
         return KEPT if isinstance(value, dict) and value.get("kept") is True else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NodeEvacuate:
+class NodeEvacuate(contract.SubmitOpcode):
     """Move instances off a node: its primaries, the copies it keeps for others, or both.
 
     With `primary-only` a replicated instance goes to its other replica and keeps the one on this node. If one of the
@@ -25,15 +25,11 @@ class NodeEvacuate:
     """
 
     kind: ClassVar[str] = "node_evacuate"
-    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     node: str
     mode: Literal["primary-only", "secondary-only", "all"] = "all"
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.SHARED}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def jobs(self, cluster: clusters.Cluster, facts: contract.Facts) -> list[work.Job]:
         cluster = contract.observed(cluster, facts)
@@ -50,5 +46,4 @@ class NodeMigrate(NodeEvacuate):
     """Migrate all primaries of a node away; a stopped one is moved as it is."""
 
     kind: ClassVar[str] = "node_migrate"
-    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     mode: Literal["primary-only"] = "primary-only"

@@ -37,7 +37,7 @@ def nodes_of(params: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _AtBmcs:
+class _AtBmcs(contract.PlayOpcode):
     """A node, or several of them (UUIDs), that are served together: one node's trouble stops no other's."""
 
     node: str = ""
@@ -51,17 +51,8 @@ class _AtBmcs:
     def all_nodes(self) -> tuple[str, ...]:
         return nodes_of({"node": self.node, "nodes": self.nodes})
 
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return []
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
 
     def _targets(self, cluster: clusters.Cluster) -> list[clusters.Node]:
         """Those of its nodes that are in the cluster, by name.
@@ -85,8 +76,7 @@ class Power(_AtBmcs):
     """
 
     kind: ClassVar[str] = "power"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
+    op_id: ClassVar[str] = "OP_OOB_COMMAND"
     command: Literal["on", "off", "cycle", "status", "fence", "confirm_off"] = field(kw_only=True)
     force: bool = field(default=False, kw_only=True)
     expect: str = field(default="", kw_only=True)
@@ -204,7 +194,7 @@ class Health(_AtBmcs):
     """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
 
     kind: ClassVar[str] = "health"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    op_id: ClassVar[str] = "OP_OOB_COMMAND"
     role: ClassVar[str] = "node"
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:

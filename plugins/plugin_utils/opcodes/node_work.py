@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RepairCommand:
+class RepairCommand(contract.PlayOpcode):
     """Run a whitelisted live-repair command on a node, with the whole diagnosis on its standard input.
 
     With `input_digest`, `input` is only an abbreviation: the whole is read when the run begins.
     """
 
     kind: ClassVar[str] = "repair_command"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "node"
     node: str
     command: str
@@ -36,9 +35,6 @@ class RepairCommand:
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.EXCLUSIVE}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return [self.node]
@@ -58,17 +54,12 @@ class RepairCommand:
     def whole_reports(self) -> dict[str, str]:
         return {"input.json": self.input_digest} if self.input_digest else {}
 
-    def about(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
-class Diagnose:
+class Diagnose(contract.PlayOpcode):
     """Have a node diagnose itself now, even one that is offline: that is its way back."""
 
     kind: ClassVar[str] = "diagnose"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
-    role: ClassVar[str] = ""
     node: str
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
@@ -76,9 +67,6 @@ class Diagnose:
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.SHARED}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return [self.node]
@@ -88,22 +76,15 @@ class Diagnose:
         contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
         return {"command": cluster.maintenance.settings.diagnose_command}
 
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
-class SecondCopies:
+class SecondCopies(contract.PlayOpcode):
     """See that a node runs nothing, and may write no disk, of an instance whose primary is another node.
 
     It fails if it does, and if that cannot be seen: a node that comes back from being offline may have run on.
     """
 
     kind: ClassVar[str] = "second_copies"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "node"
     node: str
 
@@ -133,15 +114,9 @@ class SecondCopies:
             "records": whereabouts.records(cluster),
         }
 
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
-class NodeRole:
+class NodeRole(contract.ChangeOpcode):
     """Drain, offline or bring back a node.
 
     Back from offline needs power on record and an Ok report, or `force`; offline needs that no instance may run there,
@@ -149,7 +124,7 @@ class NodeRole:
     """
 
     kind: ClassVar[str] = "node_role"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    op_id: ClassVar[str] = "OP_NODE_SET_PARAMS"
     hears: ClassVar[bool] = True
     node: str
     drained: bool | None = None
@@ -193,7 +168,7 @@ class NodeRole:
 
 
 @dataclass(frozen=True)
-class NodeConfirmOff:
+class NodeConfirmOff(contract.ChangeOpcode):
     """Take the word of a person, the user `by`, that a node has no power since `off_since` (unix seconds, 0: now).
 
     It is for nodes of which no BMC can say it; with `undo` it is taken back. A node that answers, and has reported Ok
@@ -201,7 +176,6 @@ class NodeConfirmOff:
     """
 
     kind: ClassVar[str] = "node_confirm_off"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     hears: ClassVar[bool] = True
     node: str
     undo: bool = False

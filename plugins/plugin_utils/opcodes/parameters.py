@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
 
 
-class _Modification:
+class _Modification(contract.ChangeOpcode):
     """What all of them have in common: they are never moot, and tell which fields had and have which value."""
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def result(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[list[Any]]:
         return [list(pair) for pair in modifications.differences(before, _after(before, stated))]
@@ -37,7 +34,7 @@ class ClusterModify(_Modification):
     """Give the cluster other parameters."""
 
     kind: ClassVar[str] = "cluster_modify"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    op_id: ClassVar[str] = "OP_CLUSTER_SET_PARAMS"
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -52,7 +49,6 @@ class GroupAdd(_Modification):
     """Make a node group."""
 
     kind: ClassVar[str] = "group_add"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     uuid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,7 +64,7 @@ class GroupModify(_Modification):
     """Give a node group another name, policy or parameters."""
 
     kind: ClassVar[str] = "group_modify"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    op_id: ClassVar[str] = "OP_GROUP_SET_PARAMS"
     group: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -84,7 +80,7 @@ class GroupRemove(_Modification):
     """Remove an empty node group."""
 
     kind: ClassVar[str] = "group_remove"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    removes: ClassVar[bool] = True
     group: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -102,7 +98,6 @@ class NodeAdd(_Modification):
     """Add a node; with `readd` one that is there joins again under its own UUID."""
 
     kind: ClassVar[str] = "node_add"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     uuid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     readd: bool = False
@@ -121,7 +116,7 @@ class NodeModify(_Modification):
     """Give a node other parameters."""
 
     kind: ClassVar[str] = "node_modify"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    op_id: ClassVar[str] = "OP_NODE_SET_PARAMS"
     node: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -137,7 +132,7 @@ class NodeRemove(_Modification):
     """Take a node out of the cluster."""
 
     kind: ClassVar[str] = "node_remove"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    removes: ClassVar[bool] = True
     node: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:

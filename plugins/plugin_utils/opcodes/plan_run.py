@@ -26,14 +26,13 @@ class MoveParams:
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class RunPlan(contract.SubmitOpcode):
     """Submit one job for each move of a plan, unless the cluster is another one than the plan was made for.
 
     `moves` name instances and nodes by name, as the plan does; its digest covers the names.
     """
 
     kind: ClassVar[str] = "run_plan"
-    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     command: str
     digest: str
     moves: tuple[MoveParams, ...]
@@ -45,9 +44,6 @@ class RunPlan:
         nodes = moving.nodes_of(cluster, self._moves)
         # Alone at these nodes it sees no move half done: what the digest says is what is there.
         return {f"node/{uuid}": contract.EXCLUSIVE for uuid in sorted(nodes)}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def jobs(self, cluster: clusters.Cluster, _facts: contract.Facts) -> list[work.Job]:
         found = plan_documents.run(

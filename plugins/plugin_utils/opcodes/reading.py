@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class InstanceQueryData:
+class InstanceQueryData(contract.ChangeOpcode):
     """Tell all that is on record of an instance, under its name."""
 
     kind: ClassVar[str] = "instance_query_data"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
         cluster.instance(self.instance)
@@ -43,11 +39,10 @@ class InstanceQueryData:
 
 
 @dataclass(frozen=True)
-class ClusterRedistConf:
+class ClusterRedistConf(contract.ChangeOpcode):
     """Ganeti's order to copy the configuration to the other nodes: here it has no copies to bring up to date."""
 
     kind: ClassVar[str] = "cluster_redist_conf"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {}

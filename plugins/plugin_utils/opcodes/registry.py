@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from . import contract
 
-    Made: TypeAlias = contract.PlayKind | contract.ChangeKind | contract.SubmitKind | contract.DelayKind
+    Made: TypeAlias = contract.PlayOpcode | contract.ChangeOpcode | contract.SubmitOpcode | contract.DelayOpcode
 
 _CLASSES: tuple[type[Made], ...] = (
     adoption.ClusterAdopt,
@@ -102,6 +102,12 @@ def make(kind: str, params: Mapping[str, Any]) -> Made:
         where = "/".join(str(part) for part in first["loc"])
         raise errors.InvalidInput(f"opcode {kind}: {where}: {first['msg']}") from error
     return made
+
+
+def op_id(kind: str) -> str:
+    """The name of a kind of opcode in Ganeti's API."""
+    opcode = _KINDS.get(kind)
+    return (opcode.op_id if opcode is not None else "") or f"OP_{kind.upper()}"
 
 
 @functools.cache

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Tags:
+class _Tags(contract.ChangeOpcode):
     """`of` is cluster, group, node or instance; `object` is its UUID, empty for the cluster."""
 
     of: str
@@ -25,16 +25,12 @@ class _Tags:
         # What tags an object has is stated and committed at once: whoever works at the object does not mind.
         return {}
 
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
 
 @dataclass(frozen=True)
 class TagsSet(_Tags):
     """Give an object tags; those that it has already stay."""
 
     kind: ClassVar[str] = "tags_set"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         for tag in self.tags:
@@ -48,7 +44,7 @@ class TagsDel(_Tags):
     """Take tags from an object, all of which it must have."""
 
     kind: ClassVar[str] = "tags_del"
-    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
+    removes: ClassVar[bool] = True
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         has = tagging.tag_owner(cluster, self.of, self.object).tags

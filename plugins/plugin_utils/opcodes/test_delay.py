@@ -16,12 +16,11 @@ LONGEST = 86400.0
 
 
 @dataclass(frozen=True)
-class TestDelay:
+class TestDelay(contract.DelayOpcode):
     """Wait `duration` seconds inside the daemon, under these locks, or do nothing."""
 
     __test__: ClassVar[bool] = False
     kind: ClassVar[str] = "test_delay"
-    execution: ClassVar[contract.Delay] = contract.Execution.DELAY
     duration: float = 0.0
     locks: dict[str, Mode] = field(default_factory=dict)
 
@@ -33,9 +32,6 @@ class TestDelay:
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return dict(self.locks)
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
 
     def seconds(self) -> float:
         return self.duration

@@ -18,6 +18,8 @@ RISKS = {"ignore_consistency": ", ignoring consistency", "discard": ", discardin
 AT_BMCS = frozenset({"power", "health"})
 OWN_WORDS = frozenset({"node_role", *AT_BMCS, *TAGGING})
 """Kinds whose words depend on their parameters."""
+BY_PARAMETERS = frozenset({"cluster_redist_conf", "test_delay"})
+"""Kinds that are said by their name and parameters, as nobody but Ganeti's clients and testers asks for them."""
 PATTERNS = {
     "migrate": "migrate {instance} from {source} to {target}",
     "failover": "fail {instance} over from {source} to {target}",

@@ -66,9 +66,11 @@ class Rules:
     def after_run(self, kind: str, params: Mapping[str, Any], value: Any) -> list[str]:
         """What is logged, and kept as the result, once a run has left this value."""
         made, lines = self._make(kind, params), []
-        if isinstance(made, contract.NoticeKind):
+        if made.execution is not contract.Execution.PLAY:
+            return []
+        if _says(made, "notices"):
             lines += [f"{'warning' if one.is_trouble else 'info'}: {one.text}" for one in made.notices(value)]
-        if isinstance(made, contract.OutcomeKind):
+        if _says(made, "outcome"):
             lines.append(f"result: {_json(made.outcome(value))}")
         return lines
 
@@ -93,7 +95,7 @@ class Rules:
             asked |= self._play(made, leaves=leaves)
         return [f"{name}: {text}" for name, ask in asked.items() for text in _answered(ask)]
 
-    def _play(self, made: contract.PlayKind, *, leaves: bool) -> dict[str, Callable[[], list[str]]]:
+    def _play(self, made: contract.PlayOpcode, *, leaves: bool) -> dict[str, Callable[[], list[str]]]:
         cluster = self._cluster
         return {
             "facts": lambda: self._start(made),
@@ -106,13 +108,13 @@ class Rules:
             "when lost": lambda: self._look(made)[: 1 if leaves else None],
         }
 
-    def _start(self, made: contract.PlayKind) -> list[str]:
-        if not isinstance(made, contract.CheckedKind):
+    def _start(self, made: contract.PlayOpcode) -> list[str]:
+        if not _says(made, "check_facts"):
             return []
         start = made.check_facts(self._cluster, self._facts)
         return ["checked" if start is None else f"checked, starts on {_json(dataclasses.asdict(start))}"]
 
-    def _look(self, made: contract.PlayKind) -> list[str]:
+    def _look(self, made: contract.PlayOpcode) -> list[str]:
         look = settling.look_after(made, self._cluster)
         if look is None:
             return []
@@ -126,20 +128,20 @@ class Rules:
     def _names(self, nodes: Sequence[str]) -> str:
         return " ".join(map(self._cluster.node_name, nodes))
 
-    def _becomes(self, made: contract.PlayKind) -> list[str]:
+    def _becomes(self, made: contract.PlayOpcode) -> list[str]:
         effects = getattr(made, "effects", None)
         return self._document_changes(effects(self._cluster)) if effects is not None else []
 
-    def _changes(self, made: contract.ChangeKind) -> list[str]:
+    def _changes(self, made: contract.ChangeOpcode) -> list[str]:
         found = made.changes(self._cluster, self._facts, since=NOW)
         lines = self._document_changes(found)
-        if isinstance(made, contract.ToldKind):
+        if _says(made, "told"):
             lines += [f"shown {text}" for text in made.told(self._cluster, found)]
-        if isinstance(made, contract.ResultKind):
+        if _says(made, "result"):
             lines.append(f"result {_json(made.result(self._cluster, found))}")
-        if isinstance(made, contract.RemovalKind):
+        if made.removes:
             lines.append(f"was removed before: {made.is_removed(self._cluster)}")
-        if isinstance(made, contract.HearingKind):
+        if made.hears:
             lines.append("hears all reports first")
         return lines
 
@@ -180,6 +182,12 @@ class _Facts:
         return (90.0, 10.0) if node in self._silent else None
 
 
+def _says(made: registry.Made, method: str) -> bool:
+    """Whether a kind of opcode has another answer than most."""
+    bases = (contract.PlayOpcode, contract.ChangeOpcode)
+    return getattr(type(made), method) not in [getattr(base, method, None) for base in bases]
+
+
 def _execution(made: registry.Made, kind: str, params: Mapping[str, Any]) -> str:
     how = "as a play"
     if made.execution is contract.Execution.CHANGE:
@@ -205,8 +213,8 @@ def _variables(given: Mapping[str, Any], *, leaves: bool = False) -> list[str]:
     return [f"{name} = {_json(value)}" for name, value in sorted(given.items())]
 
 
-def _whole(made: contract.PlayKind) -> Mapping[str, str]:
-    return made.whole_reports() if isinstance(made, contract.ReportKind) else {}
+def _whole(made: contract.PlayOpcode) -> Mapping[str, str]:
+    return made.whole_reports()
 
 
 def _job(one: Any) -> str:

@@ -21,17 +21,13 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(contract.SubmitOpcode):
     """Submits two jobs, the second after the first."""
 
     kind: ClassVar[str] = "test_plan"
-    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
 
     def wants(self, _cluster: object) -> dict[str, Any]:
         return {}
-
-    def moot(self, _cluster: object) -> str:
-        return ""
 
     def jobs(self, _cluster: object, _facts: object) -> list[work.Job]:
         step = work.Opcode("test_delay", {})

@@ -132,7 +132,7 @@ def test_a_diagnosis_shares_the_node_and_runs_the_configured_command() -> None:
         node_work.Diagnose("gone"),
     ],
 )
-def test_a_node_that_has_left_is_refused(one: contract.PlayKind) -> None:
+def test_a_node_that_has_left_is_refused(one: contract.PlayOpcode) -> None:
     with pytest.raises(errors.NotFound, match="there is no node 'gone'"):
         one.variables(CLUSTER)
 
