@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -17,6 +18,9 @@ from tests.golden import opcodes
 
 from . import role_tasks
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 OWN = {
     "power": [("node", "power_hold"), ("node", "power_ask"), ("node", "power_look"), ("node", "power")],
     "diagnose": [("node", "diagnose")],
@@ -28,6 +32,7 @@ OWN = {
     ],
 }
 """The steps of the opcodes that have a playbook of their own."""
+WORD = r'"\w+"'
 
 
 @functools.cache
@@ -78,3 +83,64 @@ def test_a_step_without_what_it_is_about_is_refused(role: str) -> None:
 def test_each_step_of_an_opcode_has_its_tasks(role: str) -> None:
     for name in _specs(role):
         assert (role_tasks.ROLES / role / "tasks" / f"{name}.yml").exists()
+
+
+@pytest.mark.parametrize("role", ["cluster", "instance", "node", "repair"])
+def test_all_that_the_tasks_of_a_step_read_of_it_is_in_its_spec(role: str) -> None:
+    """What a task file reads that several steps include is asked of each of them, or set where it is included."""
+    specs = {name: spec["options"]["step"]["options"] for name, spec in _specs(role).items() if "options" in spec}
+    missing = {name: found for name, known in specs.items() if (found := _read(role, name) - known.keys())}
+    assert specs
+    assert missing == {}
+
+
+@functools.cache
+def _variables(role: str) -> dict[str, str]:
+    path = role_tasks.ROLES / role / "vars/main.yml"
+    return {name: str(value) for name, value in yaml.safe_load(path.read_text()).items()} if path.exists() else {}
+
+
+def _read(role: str, step: str) -> set[str]:
+    """The keys of `step` that the tasks of a step read, by themselves and in what they include."""
+    found, todo, done = set[str](), [(step, frozenset[str]())], set[tuple[str, frozenset[str]]]()
+    while todo:
+        name, given = todo.pop()
+        if (name, given) in done:
+            continue
+        done.add((name, given))
+        for task in _tasks(yaml.safe_load((role_tasks.ROLES / role / "tasks" / f"{name}.yml").read_text())):
+            own = given | frozenset(task["vars"]) | {task.get("loop_control", {}).get("loop_var", "item")}
+            found |= _keys(role, _expressions(task), own)
+            included = task.get("ansible.builtin.include_tasks")
+            file = included["file"] if isinstance(included, dict) else included
+            if file:
+                todo.append((file.removesuffix(".yml"), own))
+    return found
+
+
+def _tasks(tasks: list[dict[str, Any]], above: frozenset[str] = frozenset()) -> Iterator[dict[str, Any]]:
+    for task in tasks:
+        blocks = [task[part] for part in ("block", "rescue", "always") if part in task]
+        for block in blocks:
+            yield from _tasks(block, above | frozenset(task.get("vars", {})))
+        if not blocks:
+            yield {**task, "vars": {**dict.fromkeys(above), **task.get("vars", {})}}
+
+
+def _expressions(task: dict[str, Any]) -> str:
+    """A task without its name, its keys and the words that are no expressions, as the names of changes are."""
+    task = {name: value for name, value in task.items() if name != "name"}
+    conditions = [task.get(name) for name in ("when", "until", "failed_when", "changed_when")]
+    return f"{re.sub(WORD, '', json.dumps(task))} {json.dumps(conditions).replace(chr(34), ' ')}"
+
+
+def _keys(role: str, text: str, given: frozenset[str]) -> set[str]:
+    """The keys of `step` in a text and in the variables of the role that it names, but for those that are given."""
+    variables, found, todo, done = _variables(role), set[str](), [text], set(given)
+    while todo:
+        one = todo.pop()
+        found |= set(re.findall(r"\bstep\.(\w+)", one))
+        names = set(re.findall(r"\w+", one)) & variables.keys() - done
+        done |= names
+        todo += [variables[name] for name in names]
+    return found
