@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import possible_loss
+from ...plugins.plugin_utils.opcodes import contract
 from .. import audit, faults
 from . import process, recovery, settling, task_log, values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...plugins.plugin_utils.opcodes import contract
     from ..locks import holders
     from .book import Book
     from .ports import Ports
