@@ -171,14 +171,17 @@ class DeadNodes(parts.Part):
     def alive(self) -> set[str]:
         """The nodes (UUIDs) that answered the last question; none while the fault may be here."""
         cluster = self._configuration.current
-        self._end_silences(cluster)
+        self._end_silences()
         silences, answering = self._silences()
         known = (uuid for uuid in self._agents.answering() if answering and uuid in cluster.nodes)
         return {uuid for uuid in known if uuid not in silences and not known_off.is_off(cluster.nodes[uuid])}
 
-    def _end_silences(self, cluster: clusters.Cluster) -> None:
-        """Begin anew with nodes that are not recorded as off any more: what is known of them is of the time before."""
-        off = {node.uuid for node in cluster.nodes.values() if known_off.is_off(node)}
+    def _end_silences(self) -> None:
+        """Begin anew with nodes that are not recorded as off any more: what is known of them is of the time before.
+
+        The record as it is now says that: others are asked about that are older, or were never kept.
+        """
+        off = {node.uuid for node in self._configuration.current.nodes.values() if known_off.is_off(node)}
         for node in self._off - off:
             self._agents.forget_node(node)
             self._kept.pop(node, None)
@@ -187,7 +190,7 @@ class DeadNodes(parts.Part):
 
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
-        self._end_silences(cluster)
+        self._end_silences()
         (silences, answering), nodes = self._silences(), cluster.nodes
         off = {node: told for node, told in self._kept.items() if node in nodes and known_off.is_off(nodes[node])}
         self._kept = {
