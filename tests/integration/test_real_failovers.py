@@ -116,6 +116,7 @@ def refused(text: str) -> Callable[[labs.Running], bool]:
 def test_a_primary_that_wrote_alone_waits_for_a_person_who_gives_up_what_it_wrote(story: Story) -> None:
     primary = story.await_both()
     other = story.other(primary)
+    story.command("cluster", "modify", "dead_node_policy=failover")
     known = story.disk(primary)
     wires.cut(story.bed, primary, "secondary", is_cut=True)
     try:

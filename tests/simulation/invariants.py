@@ -244,19 +244,23 @@ class Watch:
                 self._world.violated(f"{instance.name} runs on {', '.join(found)}, and {told} is on record")
 
     def _check_tags(self, service: Service, cluster: clusters.Cluster) -> None:
-        wanted: dict[tuple[str, str], bool] = {}
+        wanted: dict[tuple[str, str], set[bool]] = {}
+        last: dict[tuple[str, str], float] = {}
         # Those too of which no client was told, because the daemon was killed before.
-        # By the order in which they were seen to end: clocks may jump.
+        # By the order in which they were seen to end: clocks may jump. Of two at one moment either may be the last.
         for job in sorted(service.queue.jobs.values(), key=lambda job: (self._seen_ended.get(job.id, 0.0), job.ended)):
-            if self._seen_ended.get(job.id, 0.0) <= self._imported_at:
+            seen = self._seen_ended.get(job.id, 0.0)
+            if seen <= self._imported_at:
                 continue
             for opcode in job.opcodes:
                 is_of_instance = opcode.kind in {"tags_set", "tags_del"} and opcode.params["of"] == "instance"
                 if is_of_instance and opcode.status is values.Status.SUCCESS:
-                    wanted[opcode.params["object"], opcode.params["tags"][0]] = opcode.kind == "tags_set"
-        for (uuid, tag), is_there in wanted.items():
-            if (tag in cluster.instances[uuid].tags) is not is_there:
-                self._world.violated(f"the tag {tag} is {'lost' if is_there else 'back'}")
+                    key = opcode.params["object"], opcode.params["tags"][0]
+                    among = wanted.get(key, set()) if last.get(key) == seen else set()
+                    wanted[key], last[key] = {*among, opcode.kind == "tags_set"}, seen
+        for (uuid, tag), found in wanted.items():
+            if (tag in cluster.instances[uuid].tags) not in found:
+                self._world.violated(f"the tag {tag} is {'lost' if True in found else 'back'}")
 
 
 def _has_ended(job: values.Job, index: int) -> bool:

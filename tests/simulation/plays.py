@@ -79,9 +79,11 @@ def _migrate(world: World, run: Path, step: dict[str, Any]) -> Play:
     yield LOOK
     _check_answers(world, source, target)
     runs_on = world.guests[instance]
-    if runs_on != {source} and runs_on:
+    is_there = step["unfinished"] and runs_on == {target}
+    if runs_on != {source} and runs_on and not is_there:
         raise PlayFailed(f"it does not run on {step['source']['name']}")
-    if runs_on:
+    if runs_on and not is_there:
+        _record(world, run, changes.InstanceMoving(instance, target))
         yield MOVE
         _check_answers(world, source, target)
         if source not in world.guests[instance]:
@@ -136,7 +138,15 @@ def _startup(world: World, run: Path, step: dict[str, Any]) -> Play:
     _may_fail(world, "before the start")
     yield STOP
     _check_answers(world, primary)
+    if step["unfinished"]:
+        other = step["source"]["uuid"]
+        _check_answers(world, other)
+        if other in world.guests[instance]:
+            _record(world, run, changes.InstanceNodes(instance, other, (primary,)))
+            return None
     _run(world, instance, primary)
+    if step["unfinished"]:
+        _record(world, run, changes.InstanceMoving(instance, primary))
     yield RECORD
     _record(world, run, changes.InstanceState(instance, "up"))
     return None
