@@ -54,7 +54,7 @@ def test_an_emergency_power_off_holds_what_maintenance_submits_but_for_outdating
         ("power", {"nodes": ["n", "m"], "command": "on", "delay": 2.0}, rules.Lane.SLOT),
         ("outdate_replica", {"instance": "i", "node": "n"}, rules.Lane.URGENT),
         ("replace_disks", {"instance": "i", "old": "n", "new": "m"}, rules.Lane.SLOT),
-        ("failover", {"instance": "i", "source": "n", "target": "m"}, rules.Lane.SLOT),
+        ("failover", {"instance": "i", "source": "n", "target": "m"}, rules.Lane.URGENT),
         ("node_role", {"node": "n", "drained": True}, rules.Lane.DAEMON),
     ],
 )
