@@ -206,7 +206,7 @@ MUTANTS = (
 
 FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
     "lines_not_synced": ({"power-loss-after-record": 0.5}, ()),
-    "failed_sync_forgotten": ({"sync-fails": 0.01, "power-loss-after-failed-sync": 1.0}, ()),
+    "failed_sync_forgotten": ({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "locks_of_plays_dropped": ({}, ("play-by-hand", "tag", "kill")),
 }
 """Those that few seeds find, each with the faults and the steps that find it soon; without steps those of the seed."""

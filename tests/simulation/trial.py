@@ -68,6 +68,7 @@ def play(case: Case) -> Outcome:
 def _play(case: Case, root: Path) -> Outcome:
     world = World(case, root)
     with patches.installed(world), _silence():
+        patches.new_process()
         _build(world)
         watch = Watch(world)
         users = Users(world, watch)
