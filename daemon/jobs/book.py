@@ -107,8 +107,10 @@ class Book:
 
         self.change(number, rule)
 
-    def end_unstarted(self, number: int, status: values.Status, text: str) -> None:
-        """A job ends without any opcode of it going on.
+    def end_unstarted(
+        self, number: int, status: values.Status, text: str, *, reasons: tuple[values.Reason, ...] = ()
+    ) -> None:
+        """A job ends without any opcode of it going on, and keeps the reasons.
 
         Raises:
             StoreFailed: it could not be written; the job stands as before.
@@ -120,7 +122,8 @@ class Book:
             if index is not None and status is values.Status.ERROR:
                 ended = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now)
                 job = job.with_opcode(index, ended)
-            return dataclasses.replace(job, canceling=job.canceling or status is values.Status.CANCELED).over(
+            is_canceling = job.canceling or status is values.Status.CANCELED
+            return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(
                 now=now, text=text
             )
 

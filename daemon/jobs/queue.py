@@ -150,11 +150,11 @@ class Queue:
         for task in self._tidying:
             task.add_done_callback(self._ports.failures.watch(book.PART))
 
-    async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
+    async def cancel(self, job_id: int, *, kill: bool, reasons: tuple[values.Reason, ...] = ()) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.
 
         A job that runs is `canceling` when this returns: its processes are being ended, and it ends by itself once
-        it is known what they left.
+        it is known what they left. It keeps the reasons, by the same write.
 
         Raises:
             NotFound: there is no such job. Refused: it has ended already. StoreFailed: nothing was done.
@@ -163,10 +163,11 @@ class Queue:
         if job.is_final:
             raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
         if not _is_running(job):
-            self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled")
+            self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled", reasons=reasons)
             await self._scheduler.leave(job_id)
         else:
-            self._book.change(job_id, lambda job: dataclasses.replace(job, canceling=True))
+            trail = (*job.reason, *reasons)
+            self._book.change(job_id, lambda job: dataclasses.replace(job, canceling=True, reason=trail))
             if kill:
                 self._scheduler.interrupt(job_id)
         return self.find(job_id)
@@ -177,8 +178,7 @@ class Queue:
         Raises:
             NotFound, Refused, StoreFailed: as with `cancel`.
         """
-        self._book.change(job_id, lambda job: dataclasses.replace(job, reason=(*job.reason, reason)))
-        await self.cancel(job_id, kill=False)
+        await self.cancel(job_id, kill=False, reasons=(reason,))
 
     def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.

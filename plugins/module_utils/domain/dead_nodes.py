@@ -258,9 +258,7 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
     settings = cluster.maintenance.settings
     nodes = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
     silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.misses >= settings.dead_after}
-    asking = {
-        incident.node for incident in cluster.maintenance.incidents if incident.is_open and incident.evacuates
-    } & nodes
+    asking = {incident.node for incident in cluster.maintenance.incidents if incident.is_asking} & nodes
     count = len(silent | asking)
     if count >= settings.storm_minimum and count > settings.storm_fraction * len(nodes):
         return f"storm: {count} of {len(nodes)} nodes are silent or ask for evacuation, so the fault may be elsewhere"

@@ -66,6 +66,11 @@ class Incident:
     def evacuates(self) -> bool:
         return self.action in {diagnosis.Status.EVACUATE, diagnosis.Status.EVACUATE_FAILOVER}
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether its node is to be left: that of a dead node that is back is not."""
+        return self.is_open and self.evacuates and not self.returned_at
+
 
 def note(report: diagnosis.Diagnosis, *, node: str, uuid: str, now: float) -> Incident:
     """A valid report that is not Ok, and that no incident of its node holds, becomes a noted incident."""

@@ -34,7 +34,7 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | 
     not offline, the nodes of open evacuations counting among these in any case.
     """
     settings = cluster.maintenance.settings
-    asking = {each.node for each in cluster.maintenance.incidents if each.is_open and each.evacuates}
+    asking = {each.node for each in cluster.maintenance.incidents if each.is_asking}
     asking &= set(cluster.nodes)
     alive = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
     total = len(alive | asking)

@@ -16,9 +16,9 @@ def reasons(cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> Mappin
     """By number the jobs of incidents with a step that has not begun and cannot be done any more, and why.
 
     Its target, or the primary that has the data, is not reachable, or the target is to be evacuated. A failover off a
-    node that is not reachable is done before that (`guards.awaited`), and an instance of a migration that has not ended
-    goes where it may run. No round plans a step that is overtaken. During a storm none is because of an evacuation, and
-    during an emergency power off none at all.
+    node that is not reachable is done before that (`guards.awaited`), and by a job of its own, which waits for nothing
+    that copies; an instance of a migration that has not ended goes where it may run. No round plans a step that is
+    overtaken. During a storm none is because of an evacuation, and during an emergency power off none at all.
     """
     if cluster.maintenance.epo is not None:
         return {}
@@ -31,16 +31,25 @@ def reasons(cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> Mappin
         for place, job in enumerate(() if instance.moving else held_by):
             now = unfinished.stations(cluster, instance, held_by[:place])[-1]
             why = _reason(cluster, now, job, frozenset() if job.number in urgent else left)
+            why = why or ("" if job.number in urgent else _failover(cluster, job))
             if why and job.incident is not None:
                 found.setdefault(job.number, why)
     return found
 
 
 def _left(cluster: clusters.Cluster) -> frozenset[str]:
-    asking = [each for each in cluster.maintenance.incidents if each.is_open and each.evacuates]
+    asking = [each for each in cluster.maintenance.incidents if each.is_asking]
     asking = [each for each in asking if each.node in cluster.nodes]
     is_storm = any(guards.storm(cluster, incident) is not None for incident in asking)
     return frozenset() if is_storm else frozenset(incident.node for incident in asking)
+
+
+def _failover(cluster: clusters.Cluster, job: unfinished.Job) -> str:
+    first = job.opcodes[0]
+    source = str(first.params.get("source", ""))
+    if job.is_running or first.kind != "failover" or not unfinished.is_gone(cluster, source):
+        return ""
+    return f"{cluster.node_name(source)} is not reachable: its instance starts elsewhere before anything is copied"
 
 
 def _reason(cluster: clusters.Cluster, instance: clusters.Instance, job: unfinished.Job, left: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import diagnosis, incidents, known_off
+from ...module_utils.domain import dead_nodes, diagnosis, incidents, known_off
 from ..placement.plan import Plan, Refusal
 from . import evacuation, guards, leaving, moving, rebalancing, unfinished, work
 from .room import Room
@@ -43,7 +43,7 @@ def plan(
     unstarted: Mapping[str, Collection[str]] | None = None,
     as_if_resumed: bool = False,
 ) -> RoundPlan:
-    """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
+    """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone, save what is down.
 
     Evacuations begin beside the unfinished `jobs` of others: the instances that these hold wait for them, the room that
     they use is taken where their instances are and where they go, and so are their places in the waves. In what begins
@@ -61,16 +61,20 @@ def plan(
     draft = _Draft(
         cluster,
         at_work=at_work,
-        jobs=jobs,
+        jobs=unfinished.holding(cluster, jobs),
         evidence=evidence or {},
         recovered=recovered,
         unstarted=unstarted or {},
     )
-    idle = [incident for incident in in_order(cluster) if not at_work.get(incident.uuid, False)]
+    known = in_order(cluster)
+    idle = [incident for incident in known if not at_work.get(incident.uuid, False)]
     pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
     if pauses and not as_if_resumed:
         return draft.plan
+    for incident in known:
+        if incident not in idle and dead_nodes.is_of_a_dead_node(incident):
+            draft.hurry(incident)
     for incident in idle:
         held = _waits_for_another(cluster, incident)
         if held is not None:
@@ -161,9 +165,11 @@ def recovered(cluster: clusters.Cluster, is_ok_since: Callable[[str, float], boo
 
 
 def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
-    of_node = (each for each in cluster.maintenance.incidents if each.node == incident.node)
-    first = incidents.most_invasive(of_node)
-    if first is None or first.uuid == incident.uuid:
+    """The death of a node comes before what it asked for; of one that is back what is left is done beside all else."""
+    of_node = [each for each in cluster.maintenance.incidents if each.node == incident.node and not each.returned_at]
+    deaths = [each for each in of_node if each.is_open and dead_nodes.is_of_a_dead_node(each)]
+    first = incidents.most_invasive(deaths or of_node)
+    if first is None or incident.returned_at or first.uuid == incident.uuid:
         return None
     return Refusal(
         subject=cluster.node_name(incident.node),
@@ -285,26 +291,51 @@ class _Draft:
         elif is_master and is_idle:
             text = f"{node.name} is the master: it waits for the master role to move"
             self.refuse(_refusal(node, incident, text, "no longer the master"))
-        maker = moving.Jobs(
-            self._cluster,
-            failover=_fails_over(incident),
-            after=tuple(job.key for job in drain),
-            incident=incident.uuid,
-            reason=f"evacuating {node.name}: moving {{}} away",
-            waves=self._waves,
-        )
+        maker = self._maker(node, incident, after=tuple(job.key for job in drain))
         last = self._last(node) if is_last and not is_master else ()
         begun = leaving.Evacuation(node.name, incident.uuid, (*drain, *starts), plan.moves, last, maker)
         self._evacuations.append(begun)
         self._left |= {node.uuid} if begun.has_begun else set()
         self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
 
+    def hurry(self, incident: incidents.Incident) -> None:
+        """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""
+        node = self._cluster.nodes[incident.node]
+        is_gone = not incident.returned_at and unfinished.is_gone(self._cluster, node.uuid)
+        if not is_gone or guards.unconfirmed(self._cluster, incident) or guards.storm(self._cluster, incident):
+            return
+        plan = self._moves(node, incident, which=lambda one: self._is_down(one, node))
+        maker = self._maker(node, incident)
+        urgent = tuple(move for move in plan.moves if maker.is_urgent(move))
+        self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
+        self._evacuations.append(leaving.Evacuation(node.name, incident.uuid, (), urgent, (), maker))
+        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in urgent), self._evacuation(incident))
+
+    def _is_down(self, instance: clusters.Instance, node: clusters.Node) -> bool:
+        return instance.primary_node == node.uuid and instance.uuid not in self._taken
+
+    def _maker(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...] = ()) -> moving.Jobs:
+        return moving.Jobs(
+            self._cluster,
+            failover=_fails_over(incident),
+            after=after,
+            incident=incident.uuid,
+            reason=f"evacuating {node.name}: moving {{}} away",
+            waves=self._waves,
+        )
+
     def complete_jobs(self) -> None:
         """Add the jobs of the evacuations, which are more invasive than all others, and so come before them."""
         jobs = leaving.jobs_of(self._evacuations)
         self.plan = dataclasses.replace(self.plan, jobs=(*jobs, *self.plan.jobs))
 
-    def _moves(self, node: clusters.Node, incident: incidents.Incident) -> Plan:
+    def _moves(
+        self,
+        node: clusters.Node,
+        incident: incidents.Incident,
+        *,
+        which: Callable[[clusters.Instance], bool] | None = None,
+    ) -> Plan:
         plan = evacuation.plan(
             self._cluster,
             node.uuid,
@@ -312,6 +343,7 @@ class _Draft:
             avoid=self._avoid,
             taken=self._taken,
             room=self._room,
+            which=which,
             recovered=self._recovered,
             evidence=self._evidence,
         )

@@ -47,6 +47,20 @@ def by_instance(cluster: clusters.Cluster, jobs: Iterable[Job]) -> dict[str, tup
     return found
 
 
+def holding(cluster: clusters.Cluster, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The jobs that others wait for.
+
+    What was ordered by hand and is not at work holds up no failover of a node that is not reachable: a queue may be
+    long, and a filter may hold it for ever. Its turn comes later, and it finds its instance elsewhere.
+    """
+    return tuple(job for job in jobs if job.incident is not None or job.is_running or not _are_gone(cluster, job))
+
+
+def _are_gone(cluster: clusters.Cluster, job: Job) -> bool:
+    known = [cluster.instances[uuid] for uuid in job.instances if uuid in cluster.instances]
+    return all(is_gone(cluster, instance.primary_node) for instance in known)
+
+
 def stations(cluster: clusters.Cluster, instance: clusters.Instance, jobs: Iterable[Job]) -> list[clusters.Instance]:
     """An instance as it is recorded, then as each step of jobs leaves it: until they end, all of these may be true.
 

@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import submission
+from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, incidents, lifecycle
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.daemon.jobs import values
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
 EVACUATE = '{"status":"evacuate","details":"psu 2"}'
@@ -338,6 +337,26 @@ def test_a_round_starts_beside_the_jobs_of_the_last_one_and_keeps_them(
         await twins.settle(running)
         assert status(running) == "completed"
         assert not running.rounds.is_at_work
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_could_not_be_taken_back_does_not_say_that_it_was(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        instance = min(running.configuration.current.instances.values(), key=lambda one: one.name)
+        params = {"instance": instance.uuid, "source": instance.primary_node, "target": instance.secondary_nodes[0]}
+        move = values.Job(id=0, opcodes=(values.Opcode("migrate", params),), received=1.0)
+        (first,) = await running.queue.submit([move])
+        waits = dataclasses.replace(move, depends=(values.Dependency(first.id, tuple(values.FINAL)),))
+        (second,) = await running.queue.submit([waits])
+        saved, reason = [], values.Reason(submission.TAKEN_BACK, "node3 is not reachable", 1)
+        save = running.queue._book._store.save
+        monkeypatch.setattr(running.queue._book._store, "save", lambda job: (saved.append(job), save(job)))
+        await running.queue.take_back(second.id, reason)
+        assert [job.status.value for job in saved if reason in job.reason] == ["canceled"], "one write says both"
 
     asyncio.run(scenario())
 

@@ -144,6 +144,21 @@ def test_what_is_half_way_here_is_ended_only_if_its_start_looks_on_both_nodes(
     assert list(driver.migrations()) == (["a"] if has_left else []), "where it ran last is still to be recorded"
 
 
+def test_a_migration_that_cannot_be_aborted_is_ended_with_its_guest_only_if_its_start_looks_on_both_nodes(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
+) -> None:
+    libvirts.here.domains["a"] = Domain(hears=False)
+    libvirts.seconds = 10**9
+    libvirts.begin("a")
+    note(tmp_path)
+    libvirts.here.fails["domjobabort"] = "Timed out during operation: cannot acquire state change lock"
+    with pytest.raises(errors.Failed):
+        driver.stop("a", time_limit=0)
+    assert libvirts.here.domains
+    assert driver.stop("a", time_limit=0, only_here=True)
+    assert libvirts.here.domains == {}
+
+
 def test_memory_vcpus_and_load_are_told(libvirts: Libvirts, driver: kvm.Driver) -> None:
     libvirts.here.domains |= {"a": Domain(), "off": Domain(OFF)}
     assert driver.facts() == {"a": {"memory": 16, "vcpus": 1, "cpu_seconds": 0.0}}
