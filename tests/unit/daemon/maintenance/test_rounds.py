@@ -352,9 +352,15 @@ def test_a_job_that_could_not_be_taken_back_does_not_say_that_it_was(
         (first,) = await running.queue.submit([move])
         waits = dataclasses.replace(move, depends=(values.Dependency(first.id, tuple(values.FINAL)),))
         (second,) = await running.queue.submit([waits])
-        saved, reason = [], values.Reason(submission.TAKEN_BACK, "node3 is not reachable", 1)
+        reason = values.Reason(submission.TAKEN_BACK, "node3 is not reachable", 1)
+        saved: list[values.Job] = []
         save = running.queue._book._store.save
-        monkeypatch.setattr(running.queue._book._store, "save", lambda job: (saved.append(job), save(job)))
+
+        def saving(job: values.Job) -> None:
+            saved.append(job)
+            save(job)
+
+        monkeypatch.setattr(running.queue._book._store, "save", saving)
         await running.queue.take_back(second.id, reason)
         assert [job.status.value for job in saved if reason in job.reason] == ["canceled"], "one write says both"
 
