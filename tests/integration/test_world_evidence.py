@@ -143,60 +143,6 @@ def test_what_was_written_without_the_secondary_is_lost_only_if_a_person_says_so
     assert one.wrong() == []
 
 
-def stopped_and_parted(lab: Callable[..., labs.Running]) -> labs.Running:
-    """A lab whose instance was stopped in sync, before the link of its pair was cut and both reported that."""
-    one = lab(nodes=3, pairs=PAIR)
-    assert one.put("/2/modify", {"failover_max_loss": 600}).is_success
-    labs.report_all(one)
-    assert ended(one, one.put("/2/instances/instance1/shutdown"))["status"] == "success"
-    one.lab.node("node2").cut_link("node3", is_cut=True)
-    return one
-
-
-def primary_dies(one: labs.Running) -> dict[str, Any]:
-    """The job of a failover for which nobody accepts a loss, after the primary's report and the loss of its power."""
-    labs.report_all(one)
-    one.lab.node("node2").lose_power()
-    assert one.put("/2/nodes/node2/power", {"command": "off", "force": True}).is_success
-    one.until(states.at_rest, "its power is on record")
-    return ended(one, one.put("/2/instances/instance1/failover"))
-
-
-@pytest.mark.slow
-def test_an_instance_that_was_stopped_in_sync_fails_over_though_its_secondary_lost_the_link_and_restarted(
-    lab: Callable[..., labs.Running],
-) -> None:
-    one = stopped_and_parted(lab)
-    one.lab.node("node3").reboot()
-
-    done = primary_dies(one)
-
-    assert done["status"] == "success", done
-    assert done["opcodes"][0]["text"].startswith("possible loss: writes of the last ")
-    assert one.cluster().instance("instance1").primary_node == one.cluster().node("node3").uuid
-    assert ended(one, one.put("/2/instances/instance1/startup"))["status"] == "success"
-    assert runs(one, "node3") == ["instance1"]
-    assert one.wrong() == []
-
-
-@pytest.mark.slow
-def test_what_a_person_wrote_after_the_stop_is_not_lost_without_a_question(lab: Callable[..., labs.Running]) -> None:
-    one = stopped_and_parted(lab)
-    source = one.lab.node("node2").root
-    runner = programs.runner_for(source, hypervisor="fake")
-    runner.run("drbdadm", "primary", "instance1-disk0")
-    runner.run("drbdadm", "secondary", "instance1-disk0")
-
-    refused = primary_dies(one)
-
-    assert refused["status"] == "error"
-    text = refused["opcodes"][0]["text"]
-    assert "node2 reported at" in text
-    assert "that the pair is not in sync" in text
-    assert "`roundsman instance failover instance1 --ignore-consistency`" in text
-    assert one.cluster().instance("instance1").primary_node == one.cluster().node("node2").uuid
-
-
 @pytest.mark.slow
 def test_a_failover_from_a_dead_node_that_was_killed_after_the_promotion_may_be_retried(
     lab: Callable[..., labs.Running], tmp_path: Path
