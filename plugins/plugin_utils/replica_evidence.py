@@ -124,7 +124,7 @@ def judge(
         target=cluster.node_name(target),
         asked=answered.asked,
         uptime=answered.uptime,
-        disks=_with_generations(instance, known, answered, source=source, target=target),
+        disks=_with_generations(instance, known, answered, nodes=(source, target)),
         since_off=answered.since_off,
         limit=max_loss(cluster, source),
         accepted=accepted,
@@ -226,40 +226,18 @@ def _own_word(instance: clusters.Instance, track: replicas.NodeTrack | None, sou
 
 
 def _with_generations(
-    instance: clusters.Instance, known: Known, answered: Answered, *, source: str, target: str
+    instance: clusters.Instance, known: Known, answered: Answered, *, nodes: Sequence[str]
 ) -> tuple[possible_loss.Disk, ...]:
-    """The disks with the generation that each had when one of these nodes (UUIDs) last reported it in sync.
-
-    With it is when the source reported that it does not write to a replica of the disk's present generation.
-    """
-    tracks = [known.tracks[uuid] for uuid in (source, target) if uuid in known.tracks]
+    """The disks with the generation that each had when one of these nodes (UUIDs) last reported it in sync."""
+    tracks = [known.tracks[uuid] for uuid in nodes if uuid in known.tracks]
     volumes = sorted({volume for track in tracks for volume in track.volumes if volume[0] in resources(instance)})
     order = [volume for name in resources(instance) for volume in volumes if volume[0] == name]
     if len(order) != len(answered.disks) or not answered.has_generations:
         return answered.disks
-    disks = [
+    return tuple(
         _with_generation(disk, [track.volumes[volume] for track in tracks if volume in track.volumes], answered)
         for volume, disk in zip(order, answered.disks, strict=True)
-    ]
-    word = known.tracks.get(source)
-    if word is None:
-        return tuple(disks)
-    age = answered.asked - word.at.wall
-    return tuple(
-        dataclasses.replace(disk, idle=age if _is_idle(word.volumes.get(volume), disk) else None)
-        for volume, disk in zip(order, disks, strict=True)
     )
-
-
-def _is_idle(volume: replicas.Track | None, disk: possible_loss.Disk) -> bool:
-    """Whether a node's newest report says that it does not write to a replica, which has the generation of this disk.
-
-    Where the bitmap has a generation already, DRBD begins no other one before it writes alone.
-    """
-    fact = None if volume is None else volume.fact
-    if fact is None or fact.role is not drbd.Role.SECONDARY or fact.bitmap != 0:
-        return False
-    return bool(fact.current) and fact.current == disk.current
 
 
 def _with_generation(

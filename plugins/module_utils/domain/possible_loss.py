@@ -5,17 +5,14 @@ saw the source, by its address for replication, in sync. The possible loss is
 
     when the source was known to be off - (when the survivor was asked - that age) + 20 s
 
-of the oldest disk: DRBD notices up to 20 s late that a link is cut, and the source may write alone by then. A report of
-the source counts like a sight, if it says that the source does not write to its replica, and that this has the very
-generation of the survivor's: DRBD begins another one before it writes without its peer. So an instance that was stopped
-in sync may lose only what was written after that report. The failover is done unattended
-(docs/decisions/replica-evidence.md) when all of this holds:
+of the oldest disk: DRBD notices up to 20 s late that a link is cut, and the source may write alone by then. The
+failover is done unattended (docs/decisions/replica-evidence.md) when all of this holds:
 
 1. the source is known to be off, by the word of its BMC. A person's word needs the same person's `--max-loss`;
 2. each replica of the survivor is UpToDate, has the generation on record, or that one in its bitmap, and has a number;
 3. the possible loss is within the limit. A survivor that is still connected is waited for, for as long as DRBD needs to
    notice a loss of power; after that, or where it saw the source later than that, the source was not off;
-4. the source's own newest word of the pair is not that it is not connected, unless it is such a report;
+4. the source's own newest word of the pair is not that it is not connected;
 5. no other step that may have moved the instance, or its data, is unfinished.
 
 A limit, or what a person accepts, is about 1 and 3 only; what has no number only `--ignore-consistency` starts.
@@ -68,10 +65,9 @@ class Disk:
     """One disk of the survivor as it answered; `text` names it, in DRBD's words.
 
     `age` is how many seconds ago it saw the source in sync, `answered` how many seconds ago the source itself said so
-    in this failover, and `idle` how many seconds ago the source made its newest report, if that says that it does not
-    write to its replica, which has the generation of this one; None for never. `recorded` is the generation that its
-    replica had when that was last reported; None is not on record, or not known. `ancestors` are generations before the
-    present one, where it saw the source in sync after that report: the pair may have parted and resynced between.
+    in this failover, None for never. `recorded` is the generation that its replica had when that was last reported;
+    None is not on record, or not known. `ancestors` are generations before the present one, where it saw the source in
+    sync after that report: the pair may have parted and resynced between.
     """
 
     text: str
@@ -79,7 +75,6 @@ class Disk:
     is_connected: bool = False
     age: Optional[float] = None
     answered: Optional[float] = None
-    idle: Optional[float] = None
     current: Optional[int] = None
     bitmap: Optional[int] = None
     recorded: Optional[int] = None
@@ -184,12 +179,14 @@ def _not_off(asked: Question) -> Optional[_Refusal]:
             reason = f"{asked.target} is still connected, because DRBD has not noticed yet that {asked.source} is off"
             return Verdict.WAIT, reason, "a retry in a few seconds"
         return Verdict.CONFIRM, f"{asked.target} is connected, {although}", asked.confirm
-    sights = {f"{asked.target} saw {asked.source}": _sight, f"{asked.source} reported": _idle}
-    for said, known in sights.items():
-        youngest = min((age for disk in asked.disks if (age := known(asked, disk)) is not None), default=math.inf)
-        if asked.since_off - youngest > NOTICED:
-            return Verdict.CONFIRM, f"{said} at {clock(asked.asked - youngest)}, {although}", asked.confirm
-    return None
+    youngest = min((age for disk in asked.disks if (age := _sight(asked, disk)) is not None), default=math.inf)
+    if asked.since_off - youngest <= NOTICED:
+        return None
+    return (
+        Verdict.CONFIRM,
+        f"{asked.target} saw {asked.source} at {clock(asked.asked - youngest)}, {although}",
+        asked.confirm,
+    )
 
 
 def _sight(asked: Question, disk: Disk) -> Optional[float]:
@@ -200,15 +197,11 @@ def _sight(asked: Question, disk: Disk) -> Optional[float]:
     return age
 
 
-def _idle(_asked: Question, disk: Disk) -> Optional[float]:
-    """How long ago the source reported that it has no write which the disk lacks; None where it did not."""
-    return disk.idle if disk.idle is not None and 0 <= disk.idle <= OLDEST else None
-
-
 def _age(asked: Question, disk: Disk) -> Optional[float]:
     """How long ago a disk was in sync: a survivor may see a source that it has lost already, and that writes alone."""
-    sights = [sight + NOTICED for sight in (_sight(asked, disk), _idle(asked, disk)) if sight is not None]
-    return min([*sights, *([] if disk.answered is None else [disk.answered])], default=None)
+    sight = _sight(asked, disk)
+    ages = [age for age in (None if sight is None else sight + NOTICED, disk.answered) if age is not None]
+    return min(ages, default=None)
 
 
 def _oldest(asked: Question) -> Optional[float]:
@@ -237,9 +230,7 @@ def _unfit(asked: Question, disk: Disk) -> str:
 
 
 def _own_word(asked: Question) -> str:
-    if not asked.word or (asked.disks and all(_idle(asked, disk) is not None for disk in asked.disks)):
-        return ""
-    return f"{asked.source} reported at {clock(asked.word)} that the pair is not in sync"
+    return f"{asked.source} reported at {clock(asked.word)} that the pair is not in sync" if asked.word else ""
 
 
 def _has_generation(disk: Disk, recorded: int) -> bool:

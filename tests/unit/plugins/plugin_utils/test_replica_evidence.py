@@ -147,37 +147,6 @@ def test_where_no_off_is_on_record_the_command_accepts_the_time_since_the_report
     assert "--max-loss 310s`" in off.unblock
 
 
-def word(at: float, **changed: object) -> replicas.NodeTrack:
-    """The newest report of node2, which has lost node3 and does not write to its replicas."""
-    said = (dataclasses.replace(fact(name, joined=False, role=Role.SECONDARY), **changed) for name in (FIRST, SECOND))  # type: ignore[arg-type]
-    return replicas.followed(None, replicas.NodeFacts("", tuple(said)), at=Moment(at))
-
-
-def test_a_report_of_the_source_that_it_does_not_write_to_the_same_generation_counts_like_a_sight() -> None:
-    found = estimated(apart(), source=word(960.0))
-    assert (found.verdict, found.seconds, found.last_in_sync) == (Verdict.GO, 40.0, 940.0)
-    assert estimated(apart(300.0), source=word(960.0)).seconds == 40.0
-    assert estimated(apart(30.0), source=word(860.0)).seconds == 30.0
-    found = estimated(apart(), source=word(700.0))
-    assert (found.verdict, found.seconds) == (Verdict.ASK, 300.0)
-    assert "`roundsman instance failover inst1 --max-loss 310s`" in found.unblock
-    assert estimated(apart(), source=word(1001.0)).verdict is Verdict.REFUSE, "a clock that was set back"
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"role": Role.PRIMARY}, {"current": 18}, {"bitmap": 18}, {"bitmap": None}, {"current": None}],
-)
-def test_a_source_that_wrote_or_may_write_alone_has_lost_its_secondary(changed: dict[str, object]) -> None:
-    found = estimated(apart(30.0), source=word(960.0, **changed))
-    assert found.verdict is Verdict.REFUSE
-    assert "node2 reported at " in found.reason
-
-
-def test_two_replicas_without_data_have_no_generation_in_common() -> None:
-    assert estimated(apart(current=0), source=word(960.0, current=0)).verdict is Verdict.REFUSE
-
-
 def test_a_report_that_saw_the_source_at_no_time_of_a_calendar_is_judged_without_its_age() -> None:
     """A node with a valid key ended the daemon, at each start, once a peer of it was dead."""
     for age in (1e12, 1e300):

@@ -138,8 +138,6 @@ class Outage(Administration):
             "agent": lambda: self._set(has_agent=True),
             "reboot": lambda: self.reboot(seconds=about),
             "outdate": self.mark,
-            "stop": lambda: self.stop() if self.guests else None,
-            "by hand": lambda: self.write_by_hand(seconds=about),
             "elsewhere": lambda: self.connect_elsewhere(seconds=about),
             "clock": lambda: self._set(
                 clock_ahead=self.clock_ahead + about, was_set_back=self.was_set_back or about < 0
@@ -210,20 +208,9 @@ class Outage(Administration):
         self.wait(seconds)
         self.lose_power(OTHER)
 
-    def write_by_hand(self, *, seconds: float) -> None:
-        """A person starts the guest of a stopped instance on P, past Roundsman, and ends it again."""
-        if not self.guests and self.is_on(P) and not self._try(lambda: self._promote(P)):
-            self._guest(P)
-            self._hear()
-            self.wait(seconds)
-            self.stop()
-
     def die(self, *, late: float) -> None:
         """P loses its power; from soon after on its BMC is read, while the controller is there."""
-        written = simulated_world.acknowledged(self.nodes / P, INSTANCE, now=self.clock.now)
-        # Of a stopped instance what its replica has.
-        counters = simulated_world.replicas(self.nodes, INSTANCE, now=self.clock.now)
-        self.last_written = counters[P] if written is None else written
+        self.last_written = simulated_world.acknowledged(self.nodes / P, INSTANCE, now=self.clock.now) or 0
         self._lose(late=late)
         self.lose_power(P)
         self.next_reading = self.now + LOOK
