@@ -65,13 +65,7 @@ MUTANTS = (
         "sight_undated",
         1,
         "how long ago the survivor saw the source in sync does not count",
-        (
-            Edit(
-                LOSS,
-                "    return min([*sights, *([] if disk.answered is None else [disk.answered])], default=None)\n",
-                "    return None if not sights and disk.answered is None else 0.0\n",
-            ),
-        ),
+        (Edit(LOSS, "    return min(ages, default=None)\n", "    return 0.0 if ages else None\n"),),
     ),
     Mutant(
         "off_now",
