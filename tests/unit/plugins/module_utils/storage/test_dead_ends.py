@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_store
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica, simulated_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, drbd_roles
 from hypothesis import strategies as st
 
@@ -189,6 +189,11 @@ def a_primary_without_power(one: Administration) -> None:
     one.is_loss_accepted = True
 
 
+def _as_primary(device: simulated_replica.Device | None) -> simulated_replica.Device:
+    assert device is not None
+    return dataclasses.replace(device, role="Primary")
+
+
 def primaries_of_which_neither_was_written(one: Administration) -> None:
     one.stop()
     one.link("n1", "n2", is_cut=True)
@@ -196,11 +201,8 @@ def primaries_of_which_neither_was_written(one: Administration) -> None:
         one.at(name).drbdadm("disconnect", NAME)
     with simulated_store.opened(one.nodes, now=one.clock.now) as store:
         pair = store.pair("n1", NAME)
-        sides = []
-        for side in pair.sides:
-            assert side.device is not None
-            sides.append(dataclasses.replace(side, device=dataclasses.replace(side.device, role="Primary")))
-        store.keep("n1", NAME, dataclasses.replace(pair, sides=tuple(sides)))
+        first, second = (dataclasses.replace(side, device=_as_primary(side.device)) for side in pair.sides)
+        store.keep("n1", NAME, dataclasses.replace(pair, sides=(first, second)))
     one.link("n1", "n2", is_cut=False)
 
 
