@@ -262,6 +262,7 @@ def _look(
         "expected": expected,
         "hypervisors": sorted({instance["hypervisor"] for instance in expected.values()}),
         "known": {instance: list(cluster.instance(instance).nodes) for instance in expected},
+        "unfinished": [instance for instance in expected if cluster.instance(instance).moving],
         "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
         "unasked": [member.name for member in around if member.uuid not in asked],
         "off": [uuid for uuid, member in cluster.nodes.items() if known_off.is_known_off(member)],

@@ -107,4 +107,9 @@ look:
       elements: str
       returned: always
     "off": {description: The UUIDs of the nodes that are known to be off., type: list, elements: str, returned: always}
+    unfinished:
+      description: The instances of which a migration has not ended.
+      type: list
+      elements: str
+      returned: always
 """
