@@ -130,8 +130,8 @@ def document(
     """The document of a plan that changes the scores of the cluster so."""
     from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.jobs_of(
-        source.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss
+    jobs = moving.Jobs(source.cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss).of(
+        plan.moves
     )
     return plan_documents.made(
         source.cluster,

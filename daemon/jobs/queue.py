@@ -172,14 +172,6 @@ class Queue:
                 self._scheduler.interrupt(job_id)
         return self.find(job_id)
 
-    async def take_back(self, job_id: int, reason: values.Reason) -> None:
-        """Cancel a job for a reason that it keeps; what runs finishes.
-
-        Raises:
-            NotFound, Refused, StoreFailed: as with `cancel`.
-        """
-        await self.cancel(job_id, kill=False, reasons=(reason,))
-
     def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.
 

@@ -21,7 +21,7 @@ PART = "submission of jobs"
 ROUNDS = "gnt:daemon:maintd"
 """The source that the jobs of rounds have in their reason trail."""
 TAKEN_BACK = f"{ROUNDS}:taken back"
-"""The source of the reason why a round cancels its own job, to plan what is left of it anew."""
+"""The source of the reason why a round cancels its own job, to plan what is left of it again."""
 
 
 def check(jobs: Iterable[values.Job]) -> None:
@@ -101,7 +101,7 @@ def has_incident(job: values.Job) -> bool:
 
 
 def unfinished_moves(jobs: Iterable[values.Job]) -> Iterator[unfinished.Job]:
-    """What rounds are told of the jobs that have not ended, and hold instances."""
+    """The jobs that have not ended and hold instances, as rounds plan beside them."""
     for job in jobs:
         left = [] if job.is_final else [opcode for opcode in job.opcodes if opcode.status not in values.FINAL]
         held = tuple(work.Opcode(opcode.kind, opcode.params) for opcode in left if opcode.kind in unfinished.KINDS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.placement.plan import Refusal
-from ...plugins.plugin_utils.rounds import measured, rebalancing, rounds
+from ...plugins.plugin_utils.rounds import balancing_step, measured, rebalancing, rounds
 from ..jobs import submission, values
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ class Balancer:
         self, cluster: clusters.Cluster, plan: rounds.RoundPlan
     ) -> tuple[rounds.RoundPlan, rebalancing.Question | None]:
         """The plan with its balancing step, as far as that is known, and the question if it is not."""
-        asked = rounds.to_balance(cluster, plan, busy=self._busy(cluster))
+        asked = balancing_step.to_balance(cluster, plan, busy=self._busy(cluster))
         if asked is None:
             return plan, None
         if cluster.maintenance.settings.balance_dynamic_load:
             asked = replace(asked, measured=self._measurement(cluster))
-        held = rounds.evacuation_before_balancing(cluster, plan) or self._failed(cluster)
+        held = balancing_step.evacuation_before_balancing(cluster, plan) or self._failed(cluster)
         if held is not None:
-            return rounds.balanced(plan, asked, rebalancing.Answer(refusals=(held,))), None
+            return balancing_step.balanced(plan, asked, rebalancing.Answer(refusals=(held,))), None
         if asked == self._asked:
-            return rounds.balanced(plan, asked, self._answer), None
-        return rounds.balanced(plan, asked, rebalancing.Answer()), asked
+            return balancing_step.balanced(plan, asked, self._answer), None
+        return balancing_step.balanced(plan, asked, rebalancing.Answer()), asked
 
     async def search(self, asked: rebalancing.Question) -> None:
         """Find the answer to a question, beside all other work."""

@@ -177,7 +177,7 @@ class DeadNodes(parts.Part):
         return {uuid for uuid in known if uuid not in silences and not known_off.is_off(cluster.nodes[uuid])}
 
     def _end_silences(self) -> None:
-        """Begin anew with nodes that are not recorded as off any more: what is known of them is of the time before.
+        """Forget what is known of nodes that are not recorded as off any more: it is of the time before.
 
         The record as it is now says that: others are asked about that are older, or were never kept.
         """

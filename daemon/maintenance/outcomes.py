@@ -94,7 +94,7 @@ def _is_held(job: values.Job, known: Mapping[int, values.Job]) -> bool:
 
 
 def _is_taken_back(job: values.Job) -> bool:
-    """Whether a round has canceled its own job, to plan what is left of it anew."""
+    """Whether a round has canceled its own job, to plan what is left of it again."""
     return job.status is values.Status.CANCELED and any(entry.source == submission.TAKEN_BACK for entry in job.reason)
 
 

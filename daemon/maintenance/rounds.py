@@ -344,11 +344,12 @@ class Rounds:
                 await self._queue.cancel(job, kill=False)
 
     async def _take_back_overtaken(self) -> None:
-        """Jobs that cannot be done any more do not fail their incident: what is left of them is planned anew."""
+        """Jobs that cannot be done any more do not fail their incident: what is left of them is planned again."""
         cluster = self._configuration.current
         for number, why in overtaken.reasons(cluster, self._unfinished()).items():
             if self._queue.unfinished([number]) and not self._queue.jobs[number].canceling:
-                await self._queue.take_back(number, values.Reason(submission.TAKEN_BACK, why, int(self._clock() * 1e9)))
+                reason = values.Reason(submission.TAKEN_BACK, why, int(self._clock() * 1e9))
+                await self._queue.cancel(number, kill=False, reasons=(reason,))
 
     def _unfinished(self) -> tuple[unfinished.Job, ...]:
         return tuple(submission.unfinished_moves(self._queue.jobs.values()))

@@ -225,11 +225,10 @@ def run(
     if digests.digest(cluster) != digest:
         raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
     moving.refuse_misplaced(cluster, moves)
-    return moving.jobs_of(
+    return moving.Jobs(
         cluster,
-        moves,
         failover=failover,
         ignore_consistency=ignore_consistency,
         max_loss=max_loss,
         reason=f"{command}: moving {{}}",
-    )
+    ).of(moves)

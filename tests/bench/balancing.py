@@ -22,6 +22,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle, state
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
     as_cluster,
+    balancing_step,
     rebalancing,
     room,
     rounds,
@@ -123,7 +124,7 @@ def in_rounds() -> list[str]:
         cluster = as_cluster.cluster_of(generated_clusters.make(nodes=nodes, instances=instances))
         for disks in (False, True):
             wanted = replace(cluster.maintenance.settings, balance=True, balance_disk_moves=disks)
-            asked = rounds.to_balance(
+            asked = balancing_step.to_balance(
                 replace(cluster, maintenance=replace(cluster.maintenance, settings=wanted)), rounds.RoundPlan()
             )
             assert asked is not None

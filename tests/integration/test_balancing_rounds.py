@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, rebalancing, rounds
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
+    balancing_step,
+    configured,
+    rebalancing,
+    rounds,
+)
 
 from . import labs, states
 
@@ -20,7 +25,7 @@ SETTINGS = {"balance": True, "balance_disk_moves": True}
 
 def _is_balanced(one: labs.Running) -> bool:
     """Whether there is nothing left to do for a round."""
-    asked = rounds.to_balance(one.cluster(), rounds.RoundPlan())
+    asked = balancing_step.to_balance(one.cluster(), rounds.RoundPlan())
     return states.at_rest(one) and asked is not None and not rebalancing.answer(asked).jobs
 
 

@@ -19,19 +19,8 @@ REPLACE = "replace_disks"
 Found = TypeVar("Found")
 
 
-def jobs_of(
-    cluster: clusters.Cluster,
-    moves: Iterable[Move],
-    *,
-    failover: bool = False,
-    ignore_consistency: bool = False,
-    max_loss: int | None = None,
-    after: tuple[str, ...] = (),
-    incident: str | None = None,
-    reason: str = "moving {}",
-    waves: Waves | None = None,
-) -> tuple[work.Job, ...]:
-    """A job for each move, in their order; O(nodes + instances + moves).
+class Jobs:
+    """Makes a job for each move, in their order; O(nodes + instances + moves). Others may be admitted between two.
 
     A running instance migrates, unless `failover` forbids it; one that is down, or whose primary is not reachable, is
     failed over, with `ignore_consistency` to a replica that is not known to be in sync, and with `max_loss` to one that
@@ -43,26 +32,7 @@ def jobs_of(
     its like, and other moves at its nodes wait for it. All come after the keys of `after`. `reason` has {} where the
     instance's name stands; why it goes there follows. Of an instance that is moved twice the second move comes after
     the first.
-
-    Raises:
-        NotFound: an instance or node is not there. InvalidInput: a step is none, or not possible for its instance, or
-        a move comes after one that is not before it.
     """
-    maker = Jobs(
-        cluster,
-        failover=failover,
-        ignore_consistency=ignore_consistency,
-        max_loss=max_loss,
-        after=after,
-        incident=incident,
-        reason=reason,
-        waves=waves,
-    )
-    return tuple(maker.make(move) for move in moves)
-
-
-class Jobs:
-    """Makes the jobs of moves as `jobs_of` does, one by one: in their order, others may be admitted between them."""
 
     def __init__(
         self,
@@ -82,12 +52,21 @@ class Jobs:
         self._newest: dict[str, str] = {}
         self._count: dict[str, int] = {}
 
+    def of(self, moves: Iterable[Move]) -> tuple[work.Job, ...]:
+        """The jobs of the next moves; raises as `make`."""
+        return tuple(self.make(move) for move in moves)
+
     def is_urgent(self, move: Move) -> bool:
         """Whether the next move of its instance only starts it elsewhere, off a node that is not reachable."""
         return self._maker.is_urgent(move)
 
     def make(self, move: Move) -> work.Job:
-        """The job of the next move."""
+        """The job of the next move.
+
+        Raises:
+            NotFound: an instance or node is not there. InvalidInput: a step is none, or not possible for its instance,
+            or a move comes after one that is not before it.
+        """
         urgent = self._maker.is_urgent(move)
         opcodes, nodes = self._maker.opcodes(move)
         newest = self._newest
@@ -129,7 +108,7 @@ def ends(cluster: clusters.Cluster, moves: Iterable[Move]) -> tuple[tuple[str, .
     """The nodes (names) that an instance has after each move, the primary first.
 
     Raises:
-        NotFound, InvalidInput: as with `jobs_of`.
+        NotFound, InvalidInput: as with `Jobs.make`.
     """
     made = _Maker(cluster, failover=False)
     found = []
@@ -143,7 +122,7 @@ def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Move]) -> None:
     """No planner puts an instance into two groups, or onto a node that takes none; whoever writes a plan may.
 
     Raises:
-        InvalidInput: a move does; or NotFound, as with `jobs_of`.
+        InvalidInput: a move does; or NotFound, as with `Jobs.make`.
     """
     there = {node.name: node for node in cluster.nodes.values()}
     instances = {instance.name: instance for instance in cluster.instances.values()}

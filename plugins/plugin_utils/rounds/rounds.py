@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, diagnosis, incidents, known_off
 from ..placement.plan import Plan, Refusal
-from . import evacuation, guards, leaving, moving, rebalancing, unfinished, work
+from . import evacuation, guards, leaving, moving, unfinished, work
 from .room import Room
 from .waves import Waves
 
@@ -73,7 +73,7 @@ def plan(
     if pauses and not as_if_resumed:
         return draft.plan
     for incident in known:
-        if incident not in idle and dead_nodes.is_of_a_dead_node(incident):
+        if at_work.get(incident.uuid, False) and dead_nodes.is_of_a_dead_node(incident):
             draft.hurry(incident)
     for incident in idle:
         held = _waits_for_another(cluster, incident)
@@ -85,47 +85,6 @@ def plan(
             draft.repair(incident)
     draft.complete_jobs()
     return draft.plan
-
-
-def to_balance(
-    cluster: clusters.Cluster, planned: RoundPlan, *, busy: Collection[str] = ()
-) -> rebalancing.Question | None:
-    """What is left to balance once all else in a round is planned; `busy` are objects (UUIDs) of jobs under way.
-
-    Nothing is while `balance` is off, maintenance is paused, an emergency power off stands or there is a storm.
-    """
-    maintenance = cluster.maintenance
-    if not maintenance.settings.balance or maintenance.settings.paused or maintenance.epo is not None:
-        return None
-    if any(incident.evacuates and guards.storm(cluster, incident) is not None for incident in in_order(cluster)):
-        return None
-    opcodes = (opcode for job in planned.jobs for opcode in job.opcodes)
-    named = {value for opcode in opcodes for value in opcode.params.values() if isinstance(value, str)}
-    return rebalancing.question(cluster, busy={*busy, *named})
-
-
-def evacuation_before_balancing(cluster: clusters.Cluster, planned: RoundPlan) -> Refusal | None:
-    """While an evacuation waits to begin nothing is balanced: what room there is, is for it."""
-    begun = {job.incident for job in planned.jobs}
-    for incident in in_order(cluster):
-        if incident.evacuates and incident.repair_status is incidents.RepairStatus.NOTED and incident.uuid not in begun:
-            name = cluster.node_name(incident.node)
-            return Refusal(
-                rebalancing.SUBJECT,
-                f"waits: the evacuation of {name} (incident {incident.uuid}) has not begun",
-                f"the beginning of the evacuation of {name}, or the end of its incident",
-            )
-    return None
-
-
-def balanced(planned: RoundPlan, asked: rebalancing.Question, answer: rebalancing.Answer) -> RoundPlan:
-    """A round's plan with its last step, the answer to `to_balance`."""
-    return dataclasses.replace(
-        planned,
-        jobs=(*planned.jobs, *answer.jobs),
-        refusals=(*planned.refusals, *answer.refusals),
-        left_out=rebalancing.refusals(asked),
-    )
 
 
 def in_order(cluster: clusters.Cluster) -> list[incidents.Incident]:

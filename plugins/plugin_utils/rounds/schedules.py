@@ -19,7 +19,7 @@ def expected(cluster: clusters.Cluster, moves: Sequence[Move], jobs: Sequence[wo
     """A turn for each move; `jobs` are those of the moves, in their order, each behind its dependencies; O(jobs).
 
     Raises:
-        NotFound, InvalidInput: as with `moving.jobs_of`.
+        NotFound, InvalidInput: as with `moving.Jobs.make`.
     """
     by_key: dict[str, turns.Turn] = {}
     for move, nodes, job in zip(moves, moving.ends(cluster, moves), jobs, strict=True):

@@ -29,6 +29,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import do
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import allocator_requests
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
+    balancing_step,
     configured,
     measured,
     rebalancing,
@@ -50,13 +51,13 @@ def plan(case: troubled_clusters.Case, *, as_if_resumed: bool = False) -> tuple[
     cluster = clusters.observed(case.cluster, silent=case.silent)
     known = replica_evidence.of_unreachable(case.cluster, case.heard)
     found = rounds.plan(cluster, at_work=case.at_work, evidence=known, as_if_resumed=as_if_resumed)
-    asked = rounds.to_balance(cluster, found, busy=case.busy)
+    asked = balancing_step.to_balance(cluster, found, busy=case.busy)
     if asked is not None:
         if cluster.maintenance.settings.balance_dynamic_load:
             asked = dataclasses.replace(asked, measured=measured.per_instance(cluster, case.cpus))
-        held = rounds.evacuation_before_balancing(cluster, found)
+        held = balancing_step.evacuation_before_balancing(cluster, found)
         answer = rebalancing.answer(asked) if held is None else rebalancing.Answer(refusals=(held,))
-        found = rounds.balanced(found, asked, answer)
+        found = balancing_step.balanced(found, asked, answer)
     numbers = range(1, len(found.jobs) + 1)
     jobs = submission.numbered(cluster, found.jobs, numbers, source=submission.ROUNDS, now=0.0)
     return views.plan(cluster, found, is_at_work=False), jobs

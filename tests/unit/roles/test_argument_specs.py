@@ -79,6 +79,17 @@ def test_a_step_without_what_it_is_about_is_refused(role: str) -> None:
         assert ArgumentSpecValidator(spec).validate({}).error_messages
 
 
+def test_a_step_that_a_role_writes_down_itself_has_all_that_its_spec_asks_for() -> None:
+    included = [task for path in role_tasks.ROLES.glob("*/tasks/*.yml") for task in yaml.safe_load(path.read_text())]
+    written = [task for task in included if isinstance(task.get("vars", {}).get("step"), dict)]
+    assert written
+    for task in written:
+        include = task["ansible.builtin.include_role"]
+        options = _specs(include["name"].rpartition(".")[2])[include["tasks_from"]]["options"]["step"]["options"]
+        required = {name for name, option in options.items() if option.get("required")}
+        assert required <= task["vars"]["step"].keys(), include["tasks_from"]
+
+
 @pytest.mark.parametrize("role", ["instance", "node", "repair"])
 def test_each_step_of_an_opcode_has_its_tasks(role: str) -> None:
     for name in _specs(role):

@@ -361,7 +361,7 @@ def test_a_job_that_could_not_be_taken_back_does_not_say_that_it_was(
             save(job)
 
         monkeypatch.setattr(running.queue._book._store, "save", saving)
-        await running.queue.take_back(second.id, reason)
+        await running.queue.cancel(second.id, kill=False, reasons=(reason,))
         assert [job.status.value for job in saved if reason in job.reason] == ["canceled"], "one write says both"
 
     asyncio.run(scenario())

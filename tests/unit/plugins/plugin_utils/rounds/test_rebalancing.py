@@ -12,6 +12,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import r
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
     as_cluster,
+    balancing_step,
     configured,
     rebalancing,
     rounds,
@@ -42,7 +43,7 @@ def generated(**kind: Any) -> clusters.Cluster:
 
 
 def answered(cluster: clusters.Cluster, *, busy: tuple[str, ...] = ()) -> rebalancing.Answer:
-    asked = rounds.to_balance(cluster, rounds.RoundPlan(), busy=busy)
+    asked = balancing_step.to_balance(cluster, rounds.RoundPlan(), busy=busy)
     return rebalancing.Answer() if asked is None else rebalancing.answer(asked)
 
 
@@ -89,7 +90,7 @@ def test_moves_of_one_step_are_the_first_ones_and_share_no_node_unless_they_gain
 def test_the_same_question_has_the_same_answer() -> None:
     first, second = (wanting(generated(nodes=8, instances=60), balance_disk_moves=True) for _ in range(2))
     assert answered(first) == answered(second)
-    assert rounds.to_balance(first, rounds.RoundPlan()) == rounds.to_balance(
+    assert balancing_step.to_balance(first, rounds.RoundPlan()) == balancing_step.to_balance(
         replace(second, serial_no=9, mtime=5.0), rounds.RoundPlan()
     )
 
@@ -119,7 +120,7 @@ def test_without_disk_moves_nothing_is_copied() -> None:
 )
 def test_a_node_of_an_open_or_failed_incident_takes_no_part(more: str, why: str) -> None:
     cluster = wanting(tables.read(NODES + UNEVEN + more), balance_disk_moves=True)
-    asked = rounds.to_balance(cluster, rounds.RoundPlan())
+    asked = balancing_step.to_balance(cluster, rounds.RoundPlan())
     assert asked is not None
     found = {one.subject: one.reason for one in rebalancing.refusals(asked)}
     assert found == ({"node1": f"balancing leaves it out: {why}"} if why else {})
@@ -130,7 +131,7 @@ def test_a_node_of_an_open_or_failed_incident_takes_no_part(more: str, why: str)
 def test_nothing_leaves_or_goes_to_a_node_that_takes_no_instances(flag: str, why: str) -> None:
     table = NODES.replace("node1 16384 100000", f"node1 16384 100000 {flag}") + UNEVEN
     cluster = wanting(tables.read(table), balance_disk_moves=True)
-    asked = rounds.to_balance(cluster, rounds.RoundPlan())
+    asked = balancing_step.to_balance(cluster, rounds.RoundPlan())
     assert asked is not None
     assert [one.reason for one in rebalancing.refusals(asked)] == [f"balancing leaves it out: {why}"]
     assert rebalancing.answer(asked).jobs == ()
@@ -191,11 +192,11 @@ def test_what_jobs_are_about_stays_where_it_is() -> None:
 
 def test_nothing_is_asked_while_balancing_is_off_or_maintenance_held() -> None:
     cluster = tables.read(NODES + UNEVEN)
-    assert rounds.to_balance(cluster, rounds.RoundPlan()) is None
-    assert rounds.to_balance(wanting(cluster, paused="a move"), rounds.RoundPlan()) is None
+    assert balancing_step.to_balance(cluster, rounds.RoundPlan()) is None
+    assert balancing_step.to_balance(wanting(cluster, paused="a move"), rounds.RoundPlan()) is None
     stormy = "".join(f"incident a{k} node{k} evacuate noted 100\n" for k in range(1, 5))
-    assert rounds.to_balance(wanting(tables.read(NODES + UNEVEN + stormy)), rounds.RoundPlan()) is None
-    assert rounds.to_balance(wanting(cluster), rounds.RoundPlan()) is not None
+    assert balancing_step.to_balance(wanting(tables.read(NODES + UNEVEN + stormy)), rounds.RoundPlan()) is None
+    assert balancing_step.to_balance(wanting(cluster), rounds.RoundPlan()) is not None
 
 
 def test_a_disk_template_that_no_planner_knows_is_told() -> None:
@@ -215,9 +216,9 @@ def test_a_round_is_planned_without_loading_numpy() -> None:
 def test_the_last_step_of_a_round_comes_after_all_others() -> None:
     cluster = wanting(tables.read(NODES + UNEVEN + "incident a1 node6 evacuate noted 100\n"))
     plan = rounds.plan(cluster, at_work={})
-    asked = rounds.to_balance(cluster, plan)
+    asked = balancing_step.to_balance(cluster, plan)
     assert asked is not None
-    whole = rounds.balanced(plan, asked, rebalancing.answer(asked))
+    whole = balancing_step.balanced(plan, asked, rebalancing.answer(asked))
     assert [job.incident for job in whole.jobs] == ["a1"] * len(plan.jobs) + [None]
     assert dataclasses.replace(whole, jobs=plan.jobs, left_out=()) == plan
     assert [one.subject for one in whole.left_out] == ["node6"]
