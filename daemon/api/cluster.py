@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules
+from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules, value_rules
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import unsynced
 from ...plugins.plugin_utils.config import hosts
@@ -34,7 +34,7 @@ STORED = ("vg_name", "file_storage_dir", "shared_file_storage_dir", "primary_ip_
 
 PROBATION = 10.0
 """Seconds that the first poll and the first step of the rounds have, after a read-only daemon was resumed."""
-REASON = parameter_rules.text("(?s:.*)", "a text that can be stored (valid UTF-8)")
+REASON = value_rules.text("(?s:.*)", "a text that can be stored (valid UTF-8)")
 
 
 class Pause(bodies.Body):

@@ -10,7 +10,7 @@ from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, joining, parameter_rules, parameters
+from ...plugins.module_utils.domain import errors, joining, parameters, value_rules
 from ...plugins.plugin_utils.opcodes import contract
 from ..jobs import values
 from . import asking, submissions
@@ -93,7 +93,7 @@ def _nodes(routes: APIRouter, service: Service) -> None:
 
 def _node_add(cluster: clusters.Cluster, fields: dict[str, Any]) -> list[values.Opcode]:
     """A node that is added again is looked at before it is in service: it may still run what runs elsewhere now."""
-    if not parameter_rules.flag("readd", fields.pop("readd", False)):
+    if not value_rules.flag("readd", fields.pop("readd", False)):
         new = str(uuid.uuid4())
         joining.add(cluster, new, fields)
         return [values.Opcode("node_add", {"uuid": new, "fields": fields})]

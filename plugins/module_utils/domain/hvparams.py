@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Mapping
 
-from . import errors, parameter_rules
+from . import errors, value_rules
 
 Rule = Callable[[str, str], Any]
 
 
 def _number(least: float, most: float, *, whole: bool) -> Rule:
     """The rule of a text that is a number between two."""
-    rule = parameter_rules.number(least, most, whole=whole)
+    rule = value_rules.number(least, most, whole=whole)
 
     def check(name: str, value: str) -> Any:
         if not re.fullmatch(r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,6})?", value):
@@ -24,11 +24,11 @@ def _number(least: float, most: float, *, whole: bool) -> Rule:
 
 
 def _yes(name: str, value: str) -> bool:
-    return bool(parameter_rules.one_of("yes", "no")(name, value) == "yes")
+    return bool(value_rules.one_of("yes", "no")(name, value) == "yes")
 
 
-_WORD = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", "a word of letters, digits and . _ -")
-_PATH = parameter_rules.text(r"/[^\x00-\x1f]{1,4000}|", "an absolute path")
+_WORD = value_rules.text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", "a word of letters, digits and . _ -")
+_PATH = value_rules.text(r"/[^\x00-\x1f]{1,4000}|", "an absolute path")
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Kvm:
 
 
 KVM: Mapping[str, Rule] = {
-    "accel": parameter_rules.one_of("kvm", "tcg"),
+    "accel": value_rules.one_of("kvm", "tcg"),
     "machine": _WORD,
     "cpu": _WORD,
-    "boot": parameter_rules.one_of("disk", "network"),
-    "vnc": parameter_rules.address,
+    "boot": value_rules.one_of("disk", "network"),
+    "vnc": value_rules.address,
     "serial_log": _PATH,
-    "domain_xml": parameter_rules.text(r"(?s:.*)", "a text in Unicode"),
+    "domain_xml": value_rules.text(r"(?s:.*)", "a text in Unicode"),
     "shutdown_timeout": _number(0, 86400, whole=False),
-    "migration_transport": parameter_rules.one_of("ssh", "tls", "tcp"),
+    "migration_transport": value_rules.one_of("ssh", "tls", "tcp"),
     "migration_limit": _number(1, 86400 * 7, whole=False),
     "migration_downtime": _number(1, 60000, whole=True),
     "migration_bandwidth": _number(1, 10**6, whole=True),

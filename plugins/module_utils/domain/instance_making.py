@@ -9,12 +9,12 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
-from . import changes, errors, membership, parameter_rules, parameters, tagging
+from . import changes, errors, membership, parameters, tagging, value_rules
 from . import cluster as clusters
 from . import hvparams as hypervisor_rules
 
 if TYPE_CHECKING:
-    from .parameter_rules import Rule
+    from .value_rules import Rule
 
 TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
 """The disk templates of which Roundsman makes disks itself."""
@@ -80,30 +80,30 @@ def tags(field: str, value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(tag) for tag in value))
 
 
-_COUNT = parameter_rules.number(1, MOST, whole=True)
-_SIZE = parameter_rules.number(0, MOST, whole=True)
-_MINOR = parameter_rules.number(0, 2**20 - 1, whole=True)
-_UUID = parameter_rules.text(UUID, "a UUID in lower case")
-_PATH = parameter_rules.text(
+_COUNT = value_rules.number(1, MOST, whole=True)
+_SIZE = value_rules.number(0, MOST, whole=True)
+_MINOR = value_rules.number(0, 2**20 - 1, whole=True)
+_UUID = value_rules.text(UUID, "a UUID in lower case")
+_PATH = value_rules.text(
     r"(?=.{1,4000}\Z)(/(?!\.\.?(/|\Z))[^\x00-\x1f\x7f-\x9f/{}\"'`$\\;|&<>*?]+)+",
     "an absolute path without special characters",
 )
-_VOLUME = parameter_rules.text(
+_VOLUME = value_rules.text(
     r"[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}/[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}", "a logical volume, as in vg/name"
 )
-_RESOURCE = parameter_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
+_RESOURCE = value_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
 _DISK_NAMES: Mapping[str, Rule] = {"drbd": _RESOURCE, "plain": _VOLUME, "file": _PATH, "sharedfile": _PATH}
-_TEMPLATE, _HYPERVISOR = parameter_rules.one_of(*TEMPLATES), parameter_rules.one_of(*HYPERVISORS)
-_STATE = parameter_rules.one_of("up", "down")
-_NO_NAME = parameter_rules.text("", "empty, as an instance without disks has no names of them")
-_LINK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}|", "the name of a bridge")
-_NETWORK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}|", "the name of a network")
-_MAC = parameter_rules.text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", "a MAC address, as in 52:54:00:12:34:56")
+_TEMPLATE, _HYPERVISOR = value_rules.one_of(*TEMPLATES), value_rules.one_of(*HYPERVISORS)
+_STATE = value_rules.one_of("up", "down")
+_NO_NAME = value_rules.text("", "empty, as an instance without disks has no names of them")
+_LINK = value_rules.text(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}|", "the name of a bridge")
+_NETWORK = value_rules.text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}|", "the name of a network")
+_MAC = value_rules.text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", "a MAC address, as in 52:54:00:12:34:56")
 CHANGEABLE: Mapping[str, Rule] = {
     "memory": _COUNT,
     "vcpus": _COUNT,
-    "auto_balance": parameter_rules.flag,
-    "spindle_use": parameter_rules.number(0, 10**6, whole=True),
+    "auto_balance": value_rules.flag,
+    "spindle_use": value_rules.number(0, 10**6, whole=True),
     "hvparams": hvparams,
 }
 """What may be changed of an instance; memory, vcpus and hvparams take effect when it starts the next time."""

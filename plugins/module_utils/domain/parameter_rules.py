@@ -6,9 +6,10 @@ What is inherited takes `default`, too: it is inherited again, which None says.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Mapping, Optional
 
-from . import dead_nodes, errors, host_variables, instance_policy, ip_addresses
+from . import dead_nodes, errors, host_variables, instance_policy
+from .value_rules import MOST, Rule, address, flag, number, one_of, text
 
 DRIVERS = ("ipmi", "redfish")
 POLICIES = ("preferred", "last_resort", "unallocable")
@@ -19,7 +20,6 @@ RESERVED_NAMES = frozenset(
 )
 RESERVED_BEGINNINGS = ("group_", "role_")
 """Names that no node has: the controller's own, and groups of the inventory, of which a play would take all nodes."""
-Rule = Callable[[str, Any], Any]
 
 
 def or_inherited(rule: Rule) -> Rule:
@@ -38,67 +38,12 @@ def oob_program(name: str, value: Any) -> Optional[str]:
     )
 
 
-def number(least: float, most: float, *, whole: bool) -> Rule:
-    """The rule of a number between two."""
-
-    def check(name: str, value: Any) -> Any:
-        kinds = (int,) if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            bound = f"from {least:g} to {most:g}" if most < _MOST else f"of {least:g} or more"
-            raise errors.InvalidInput(f"{name}: {value!r} is not {kind} {bound}")
-        return value if whole else float(value)
-
-    return check
-
-
-def flag(name: str, value: Any) -> bool:
-    """Refuse what is neither true nor false."""
-    if not isinstance(value, bool):
-        raise errors.InvalidInput(f"{name}: {value!r} is neither true nor false")
-    return value
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def text(pattern: str, what: str) -> Rule:
-    """The rule of a text that matches as a whole, and that a file can hold: no half of a surrogate pair."""
-
-    def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value) or _SURROGATE.search(value):
-            raise errors.InvalidInput(f"{name}: {value!r} is not {what}")
-        return value
-
-    return check
-
-
-def one_of(*values: str) -> Rule:
-    """The rule of a closed set of texts."""
-
-    def check(name: str, value: Any) -> str:
-        if value not in values:
-            raise errors.InvalidInput(f"{name}: {value!r} is not one of {', '.join(values)}")
-        return str(value)
-
-    return check
-
-
-def address(name: str, value: Any) -> str:
-    """Refuse what is no IP address; it may be empty."""
-    if value is None or value == "":
-        return ""
-    if not isinstance(value, str) or not ip_addresses.is_address(value):
-        raise errors.InvalidInput(f"{name}: {value!r} is no IP address")
-    return ip_addresses.normal(value)
-
-
 def node_name(name: str, value: Any) -> str:
     """Refuse what is no name, and the names that mean something else to Ansible."""
-    text = str(_NODE_NAME(name, value))
-    if text.lower() in RESERVED_NAMES or text.lower().startswith(RESERVED_BEGINNINGS):
+    given = str(_NODE_NAME(name, value))
+    if given.lower() in RESERVED_NAMES or given.lower().startswith(RESERVED_BEGINNINGS):
         raise errors.InvalidInput(f"{name}: {value!r} means something else to Ansible: choose another name")
-    return text
+    return given
 
 
 def largest(name: str, value: Any) -> tuple[int, int, int]:
@@ -122,9 +67,8 @@ def share(name: str, value: Any) -> float:
     return instance_policy.ratio(name, value, most=1)
 
 
-_MOST = 2**53
 _PROGRAM = re.compile(r"/[^\x00-\x1f\x7f]{1,4000}")
-_SIZE, _COUNT = number(0, _MOST, whole=True), number(1, _MOST, whole=True)
+_SIZE, _COUNT = number(0, MOST, whole=True), number(1, MOST, whole=True)
 _SECONDS = number(0, 86400 * 366, whole=False)
 _NAME = text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
 # Ansible splits patterns of hosts at spaces.
@@ -167,7 +111,7 @@ SETTINGS: Mapping[str, Rule] = {
     "moves_per_node": _COUNT,
     "power_off_evacuated": flag,
     "balance": flag,
-    "balance_threshold": number(0, _MOST, whole=False),
+    "balance_threshold": number(0, MOST, whole=False),
     "balance_disk_moves": flag,
     "balance_dynamic_load": flag,
     "accept_cluster_key": flag,

@@ -19,6 +19,7 @@ from . import (
     membership,
     parameter_rules,
     roles,
+    value_rules,
 )
 from . import cluster as clusters
 
@@ -109,7 +110,7 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
             off a node that is offline.
     """
     node = cluster.node(name)
-    given = checked(fields, {**parameter_rules.NODE, "powered": parameter_rules.flag})
+    given = checked(fields, {**parameter_rules.NODE, "powered": value_rules.flag})
     refuse_taken(given.get("name", node.name), cluster.nodes, but=node.uuid, kind="node")
     if "group" in given:
         given["group"] = _other_group(cluster, node, given["group"])
@@ -128,7 +129,7 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
     return [*stated, membership.NodeStands(stands)]
 
 
-def checked(fields: Fields, rules: Mapping[str, parameter_rules.Rule]) -> dict[str, Any]:
+def checked(fields: Fields, rules: Mapping[str, value_rules.Rule]) -> dict[str, Any]:
     """The values that fields have by their rules.
 
     Raises:

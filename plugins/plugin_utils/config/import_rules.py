@@ -19,6 +19,7 @@ from ...module_utils.domain import (
     job_filters,
     parameter_rules,
     tagging,
+    value_rules,
 )
 from ...module_utils.domain import cluster as clusters
 from . import document
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ...module_utils.domain import incidents
-    from ...module_utils.domain.parameter_rules import Rule
+    from ...module_utils.domain.value_rules import Rule
 
 MOST_LISTED, LONGEST = 20, 300
 """Findings that a refusal lists, and the characters of each."""
-_COUNT = parameter_rules.number(0, 2**53, whole=True)
-_TIME = parameter_rules.number(0, 253_402_300_799, whole=False)
+_COUNT = value_rules.number(0, 2**53, whole=True)
+_TIME = value_rules.number(0, 253_402_300_799, whole=False)
 """Unix seconds until the end of the year 9999: no calendar goes further."""
-_JOB = parameter_rules.number(0, 10**11, whole=True)
-_UUID = parameter_rules.text(instance_making.UUID, "a UUID in lower case")
-_LINE = parameter_rules.text(r"[^\x00-\x1f\x7f]{0,10000}", "one line of text")
-_GENERATION = parameter_rules.text(r"([0-9a-f]{16})?", "16 hex digits")
+_JOB = value_rules.number(0, 10**11, whole=True)
+_UUID = value_rules.text(instance_making.UUID, "a UUID in lower case")
+_LINE = value_rules.text(r"[^\x00-\x1f\x7f]{0,10000}", "one line of text")
+_GENERATION = value_rules.text(r"([0-9a-f]{16})?", "16 hex digits")
 _STAMPS: Mapping[str, Rule] = {"serial_no": _COUNT, "ctime": _TIME, "mtime": _TIME}
 _NODE_LIFE: Mapping[str, Rule] = {
     "off_confirmed": _TIME,
