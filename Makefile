@@ -86,18 +86,8 @@ check: setup ## linters and types
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
-bench: setup ## what power, a failover, an opcode, a round, the queue and planning cost, mostly in ratios
-	PYTHONPATH=. $(BIN)/python tests/bench/power.py
-	PYTHONPATH=. $(BIN)/python tests/bench/emergency.py
-	PYTHONPATH=. $(BIN)/python tests/bench/failover.py
-	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
-	PYTHONPATH=. $(BIN)/python tests/bench/round.py
-	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
-	PYTHONPATH=. $(BIN)/python tests/bench/agents.py
-	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
-	PYTHONPATH=. $(BIN)/python tests/bench/planner.py
-	PYTHONPATH=. $(BIN)/python tests/bench/balancing.py
-	PYTHONPATH=. $(BIN)/python tests/bench/growth.py
+bench: setup ## what power, a failover, an opcode, a round, the queue and planning cost; QUICK=1 for five minutes of it
+	$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(if $(WRITE),--write)
 
 chaos: setup ## half an hour: a lab whose world, processes and users all go wrong (MINUTES=… SEED=… MUTANT=…)
 	PYTHONPATH=. $(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) \
