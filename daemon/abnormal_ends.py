@@ -84,7 +84,10 @@ class AbnormalEnds:
 
 
 class ReadOnly:
-    """Whether the daemon only answers questions, and why; `reason` is '' when it works."""
+    """Whether the daemon only answers questions, and why; `reason` is '' when it works.
+
+    While it `is_uncertain` what the disk has kept, it answers none either: a loss of power may take back what it knows.
+    """
 
     REMEDY = (
         "read the log and remove the cause (`roundsman config import FILE` is accepted), then run `roundsman resume` "
@@ -96,6 +99,7 @@ class ReadOnly:
         """`failed_disk` says what failed in this boot, if state must be written again."""
         self._ends = ends
         self.reason = ""
+        self.is_uncertain = False
         self.remedy = self.DISK_REMEDY if failed_disk else self.REMEDY
         self.is_over = asyncio.Event()
         known = ends.recent()
@@ -104,16 +108,18 @@ class ReadOnly:
             self._set(f"roundsmand ended {count}, last because of {known[-1].text}")
 
     def wait_for_disk(self, failed_disk: str, why: str) -> None:
-        """Only answer questions until the state can be written again."""
-        self.remedy = self.DISK_REMEDY
-        self._set(f"{failed_disk}; roundsmand cannot write its state again: {why}")
+        """Answer no questions until the state is written again."""
+        self.remedy, self.is_uncertain = self.DISK_REMEDY, True
+        cause = f"{failed_disk}; roundsmand cannot write its state again: {why}"
+        said = "; ".join(filter(None, (self.reason, cause)))
+        self.reason = f"{said}: until then it answers no questions, and starts no jobs and no rounds"
 
     def _set(self, cause: str) -> None:
         self.reason = f"{cause}: it is read-only, and starts no jobs and no rounds"
 
     def release(self) -> None:
         """Let the daemon work; if it ends before `clear`, the next start is read-only again."""
-        self.reason = ""
+        self.reason, self.is_uncertain = "", False
         self.is_over.set()
 
     def clear(self) -> None:

@@ -6,6 +6,9 @@ Plays by hand may record.
 What a play by hand records is true already: without the record a later decision would rely on what is false. The play
 holds the locks of what it records, and nothing else is at work. If the writer of the configuration is what is
 defective, the record fails and ends the daemon, which starts read-only again.
+
+While a failed disk keeps the daemon from writing its state again, it answers no questions: a job that has ended may be
+queued after a loss of power. `/1/health` says so.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
     from ..abnormal_ends import ReadOnly
 
 ACCEPTED = frozenset({("PUT", "/2/pause"), ("PUT", "/2/config"), ("POST", "/2/record")})
+HEALTH = ("GET", "/1/health")
 
 
 class Guard:
-    """ASGI middleware: 503 with the reason and the remedy for what would change something."""
+    """ASGI middleware: 503 with the reason and the remedy for what would change something, or may not be true."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], *, read_only: ReadOnly) -> None:
         self._app = app
@@ -33,10 +37,16 @@ class Guard:
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Pass a request on, or answer it."""
-        is_write = scope["type"] == "http" and permissions.is_write(scope["method"], scope["path"])
-        if self._read_only.reason and is_write and (scope["method"], scope["path"]) not in ACCEPTED:
+        if self._read_only.reason and scope["type"] == "http" and self._is_refused(scope["method"], scope["path"]):
             await problems.answer(
                 send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._read_only.reason}; {self._read_only.remedy}"
             )
             return
         await self._app(scope, receive, send)
+
+    def _is_refused(self, method: str, path: str) -> bool:
+        if (method, path) in ACCEPTED:
+            return False
+        if self._read_only.is_uncertain:
+            return (method, path) != HEALTH
+        return permissions.is_write(method, path)

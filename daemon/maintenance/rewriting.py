@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import stat
+import tempfile
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -34,18 +36,30 @@ TOGETHER = 16
 
 
 async def at_start(where: tree.Tree, *, configuration: Configuration, desk: Desk, read_only: ReadOnly) -> None:
-    """Write the state again if a disk failed in this boot; while there is no room for it the daemon is read-only.
+    """Write the state again if a disk failed in this boot; while that cannot be done the daemon answers no questions.
+
+    A daemon that is read-only already stays, and says so, where the disk still fails; any other ends.
 
     Raises:
         StateUnknown: the disk failed again.
     """
     failed = unsynced.pending(where)
-    if not failed or read_only.reason:
+    if not failed:
         return
     try:
+        if read_only.reason:
+            await asyncio.to_thread(_try_disk, where.lib)
         await write_again(where, configuration=configuration, desk=desk)
     except (errors.StoreFailed, OSError) as error:
         read_only.wait_for_disk(failed, str(error))
+
+
+def _try_disk(folder: Path) -> None:
+    """Raises: OSError: the disk does not take a new file. Nothing is made unknown by it."""
+    with tempfile.TemporaryFile(dir=folder) as stream:
+        stream.write(PROOF.encode())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 async def write_again(where: tree.Tree, *, configuration: Configuration, desk: Desk) -> None:

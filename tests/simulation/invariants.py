@@ -92,7 +92,7 @@ class Watch:
     def look(self) -> None:
         """The daemon waits: look at its locks, its jobs and its configuration."""
         service = self._service
-        if service is None:
+        if service is None or service.read_only.is_uncertain:
             return
         if service.configuration.current is not self._known:
             before, self._known = self._known, service.configuration.current

@@ -167,7 +167,7 @@ MUTANTS = (
         (
             Edit(
                 REWRITING,
-                "    if not failed or read_only.reason:\n        return\n",
+                "    if not failed:\n        return\n",
                 "    if not failed or not read_only.reason:\n        return\n",
             ),
         ),
@@ -202,11 +202,24 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "read_only_relies_on_disk",
+        17,
+        "a daemon that is read-only does not write again what a failed sync left (found by the simulation)",
+        (
+            Edit(
+                REWRITING,
+                "    if not failed:\n        return\n",
+                "    if not failed or read_only.reason:\n        return\n",
+            ),
+        ),
+    ),
 )
 
 FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
     "lines_not_synced": ({"power-loss-after-record": 0.5}, ()),
     "failed_sync_forgotten": ({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
+    "read_only_relies_on_disk": ({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "locks_of_plays_dropped": ({}, ("play-by-hand", "tag", "kill")),
 }
 """Those that few seeds find, each with the faults and the steps that find it soon; without steps those of the seed."""

@@ -111,6 +111,15 @@ def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(nam
     assert not trial.play(found).violations
 
 
+ENDS_AT_A_DISK = (78, 163, 216, 252, 253, 268, 332, 382, 424, 467)
+"""Seeds in which the disk fails three times within five minutes, and the controller loses power after that."""
+
+
+@pytest.mark.parametrize("seed", ENDS_AT_A_DISK)
+def test_what_a_daemon_answers_that_is_read_only_for_its_disk_is_kept(seed: int) -> None:
+    assert trial.play(_frequent("failed_sync_forgotten", seed)).violations == ()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", OTHERS, ids=lambda mutant: mutant.name)
 def test_every_other_bug_of_the_past_is_found(mutant: Mutant) -> None:

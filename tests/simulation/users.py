@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.roundsman.cluster.daemon.failures import Defect
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
+from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import unsynced
 
 from tests.simulation import by_hand, nodes
 from tests.simulation.case import Step
@@ -76,6 +78,8 @@ class Users:
         """Take back what would keep the daemon from its work for ever."""
         self._world.set_clock(0.0)
         if service.read_only.reason:
+            if unsynced.pending(service.where):
+                await rewriting.write_again(service.where, configuration=service.configuration, desk=service.desk)
             service.read_only.release()
         if service.queue.drained:
             service.queue.set_drained(False)

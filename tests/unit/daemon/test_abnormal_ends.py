@@ -243,6 +243,8 @@ def test_after_the_third_failure_of_the_disk_the_daemon_is_read_only_until_its_s
     assert "ended 3 times within 5 minutes" in failure["text"]
     assert "disk" in failure["text"]
     assert "roundsman resume" in failure["remedy"]
+    status, _, said = daemon.roundsman("status")
+    assert (status, "the disk failed" in said, "run `roundsman resume`" in said) == (1, True, True)
     before = daemon.where.config.read_bytes()
     daemon.switch.write_text(str(errno.ENOSPC))
     refused = daemon.ask("PUT", "/2/pause", {"reason": ""})

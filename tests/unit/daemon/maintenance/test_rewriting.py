@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon import app
+from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app
+from ansible_collections.roundsman.cluster.daemon.api import read_only as guards
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
@@ -81,3 +83,65 @@ def test_systemd_waits_while_the_state_is_written_again(
         monkeypatch.setattr(rewriting, "write_again", write_again)
         with pytest.raises(Seen):
             asyncio.run(app.serve(running, bind="127.0.0.1", port=0, ready=None))
+
+
+def _read_only(running: service.Service) -> abnormal_ends.ReadOnly:
+    for _ in range(abnormal_ends.MOST):
+        abnormal_ends.AbnormalEnds(running.where.abnormal_ends).record("the disk failed")
+    return abnormal_ends.ReadOnly(abnormal_ends.AbnormalEnds(running.where.abnormal_ends))
+
+
+def _start(running: service.Service, read_only: abnormal_ends.ReadOnly) -> None:
+    asyncio.run(
+        rewriting.at_start(running.where, configuration=running.configuration, desk=running.desk, read_only=read_only)
+    )
+
+
+async def _answers(read_only: abnormal_ends.ReadOnly, method: str, path: str) -> bool:
+    """Whether a request comes to a resource."""
+    came: list[str] = []
+
+    async def resource(scope: dict[str, Any], _receive: object, _send: object) -> None:
+        came.append(scope["path"])
+
+    async def send(_message: object) -> None:
+        pass
+
+    guard: Any = guards.Guard(resource, read_only=read_only)
+    await guard({"type": "http", "method": method, "path": path}, None, send)
+    return bool(came)
+
+
+ASKS = [("GET", "/2/jobs/1"), ("GET", "/1/jobs"), ("GET", "/2/config"), ("PUT", "/2/queue/drained")]
+
+
+def test_a_daemon_that_is_read_only_writes_its_state_again_before_it_answers(running: service.Service) -> None:
+    read_only = _read_only(running)
+    inode = running.where.config.stat().st_ino
+    _start(running, read_only)
+    assert unsynced.pending(running.where) == ""
+    assert running.where.config.stat().st_ino != inode
+    assert "ended 3 times" in read_only.reason, "it is read-only all the same"
+    assert [asyncio.run(_answers(read_only, *ask)) for ask in ASKS] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("is_read_only", [True, False])
+def test_while_the_state_cannot_be_written_again_nothing_is_answered_from_it(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch, *, is_read_only: bool
+) -> None:
+    read_only = _read_only(running) if is_read_only else running.read_only
+    code = errno.EIO if is_read_only else errno.ENOSPC
+
+    def fail(_descriptor: int) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    _start(running, read_only)
+    assert unsynced.pending(running.where)
+    assert os.strerror(code) in read_only.reason
+    assert "disk" in read_only.reason
+    assert "roundsman resume" in read_only.remedy
+    assert not any(asyncio.run(_answers(read_only, *ask)) for ask in ASKS)
+    for method, path in (("GET", "/1/health"), ("PUT", "/2/pause"), ("POST", "/2/record")):
+        assert asyncio.run(_answers(read_only, method, path))
+    assert not list(running.where.lib.glob("tmp*")), "what was tried is no file"
