@@ -218,9 +218,10 @@ class Watch:
             self._world.violated("the file of the configuration is not what the daemon has")
         for failure in service.failures.listed():
             self._world.violated(f"{failure['part']} still fails: {failure['text']}")
-        refused = {refusal.subject for refusal in service.rounds.preview().refusals}
+        refusals = service.rounds.preview().refusals
+        refused = {refusal.subject for refusal in refusals} | {refusal.incident for refusal in refusals}
         for incident in cluster.maintenance.incidents:
-            if incident.is_open and not {self._world.names[incident.node], incident.node} & refused:
+            if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
                 self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
         self._look_at_promised(service)
         self._check_recorded(cluster)

@@ -184,6 +184,7 @@ class _Daemon:
             made = service.assemble(where, limit=8)
             durable_files.on_unknown(lambda error: app.end_later(loop, made, error))
             await rewriting.at_start(where, configuration=made.configuration, desk=made.desk, read_only=made.read_only)
+            world.refuse_the_dead()
             self._watch.begin(made)
             is_settled = await self._work(made)
         except errors.StateUnknown as error:
