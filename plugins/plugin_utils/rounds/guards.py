@@ -27,6 +27,23 @@ def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal |
     return _refusal(cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause")
 
 
+def held(
+    cluster: clusters.Cluster,
+    incident: incidents.Incident,
+    *,
+    begun: Collection[str],
+    avoid: Collection[str],
+    jobs: Collection[unfinished.Job],
+) -> Refusal | None:
+    """Why an evacuation does not go on now, save for a pause; `begun`, `avoid` and `jobs` as for `capacity`."""
+    return (
+        unconfirmed(cluster, incident)
+        or storm(cluster, incident)
+        or awaited(cluster, incident, jobs=jobs)
+        or capacity(cluster, incident, begun=begun, avoid=avoid, jobs=jobs)
+    )
+
+
 def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """When too many nodes ask for evacuation at once, the fault is elsewhere: no evacuation work is begun.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import guards, unfinished
+from ...module_utils.domain import dead_nodes, incidents
+from . import guards, rounds, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -15,33 +16,62 @@ if TYPE_CHECKING:
 def reasons(cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> Mapping[int, str]:
     """By number the jobs of incidents with a step that has not begun and cannot be done any more, and why.
 
-    Its target, or the primary that has the data, is not reachable, or the target is to be evacuated. A failover off a
-    node that is not reachable is done before that (`guards.awaited`), and by a job of its own, which waits for nothing
-    that copies; an instance of a migration that has not ended goes where it may run. No round plans a step that is
-    overtaken. During a storm none is because of an evacuation, and during an emergency power off none at all.
+    Its target, or the primary that has the data or starts it, is not reachable; or its target is to be evacuated, and
+    that is not held by a pause, a storm or missing room; or the death of its target is noted. A failover off a node
+    that is not reachable is done before that (`guards.awaited`), and by a job of its own, which waits for nothing that
+    copies, until that node is not known to be off any more. An instance of a migration that has not ended goes where it
+    may run. No round plans a step that is overtaken. During an emergency power off none is.
     """
     if cluster.maintenance.epo is not None:
         return {}
     known = list(jobs)
     urgent = {job.number for job in known if unfinished.is_urgent(cluster, job)}
-    left = _left(cluster)
+    left, revived = _left(cluster, known), _revived(cluster)
     found: dict[int, str] = {}
     for uuid, held_by in unfinished.by_instance(cluster, known).items():
         instance = cluster.instances[uuid]
-        for place, job in enumerate(() if instance.moving else held_by):
-            now = unfinished.stations(cluster, instance, held_by[:place])[-1]
-            why = _reason(cluster, now, job, frozenset() if job.number in urgent else left)
-            why = why or ("" if job.number in urgent else _failover(cluster, job))
+        for place, job in enumerate(held_by):
+            why = _returns(cluster, job, revived)
+            if not why and not instance.moving:
+                now = unfinished.stations(cluster, instance, held_by[:place])[-1]
+                why = _reason(cluster, now, job, frozenset() if job.number in urgent else left)
+                why = why or ("" if job.number in urgent else _failover(cluster, job))
             if why and job.incident is not None:
                 found.setdefault(job.number, why)
     return found
 
 
-def _left(cluster: clusters.Cluster) -> frozenset[str]:
-    asking = [each for each in cluster.maintenance.incidents if each.is_asking]
-    asking = [each for each in asking if each.node in cluster.nodes]
-    is_storm = any(guards.storm(cluster, incident) is not None for incident in asking)
-    return frozenset() if is_storm else frozenset(incident.node for incident in asking)
+def _left(cluster: clusters.Cluster, jobs: Collection[unfinished.Job]) -> frozenset[str]:
+    """The targets of jobs (UUIDs of nodes) whose evacuation goes on, or whose death is noted."""
+    targets = {unfinished.target(opcode) for job in jobs for opcode in job.opcodes}
+    asking = _asking(cluster)
+    avoid = rounds.no_targets(cluster)
+    begun = {each.node for each in asking if each.repair_status is incidents.RepairStatus.PENDING}
+
+    def is_held(incident: incidents.Incident) -> bool:
+        is_paused = guards.paused(cluster, incident) is not None
+        return is_paused or guards.held(cluster, incident, begun=begun, avoid=avoid, jobs=jobs) is not None
+
+    known = (each for each in asking if each.node in targets)
+    return frozenset(each.node for each in known if dead_nodes.is_of_a_dead_node(each) or not is_held(each))
+
+
+def _asking(cluster: clusters.Cluster) -> list[incidents.Incident]:
+    return [each for each in cluster.maintenance.incidents if each.is_asking and each.node in cluster.nodes]
+
+
+def _revived(cluster: clusters.Cluster) -> Mapping[str, str]:
+    """The node (UUID) of each incident (UUID) of a death, if that node is not known to be off any more."""
+    return {each.uuid: each.node for each in _asking(cluster) if guards.unconfirmed(cluster, each) is not None}
+
+
+def _returns(cluster: clusters.Cluster, job: unfinished.Job, revived: Mapping[str, str]) -> str:
+    """That a failover which has not begun is off a node that may run its instances again."""
+    node = revived.get(job.incident or "")
+    waiting = job.opcodes[1:] if job.is_running else job.opcodes
+    if node is None or not any(opcode.kind == "failover" and opcode.params["source"] == node for opcode in waiting):
+        return ""
+    return f"{cluster.node_name(node)} is not known to be off any more"
 
 
 def _failover(cluster: clusters.Cluster, job: unfinished.Job) -> str:
@@ -56,10 +86,10 @@ def _reason(cluster: clusters.Cluster, instance: clusters.Instance, job: unfinis
     now = instance
     for place, opcode in enumerate(job.opcodes):
         target = unfinished.target(opcode)
-        if (place or not job.is_running) and target:
+        if place or not job.is_running:
             if target in left:
                 return f"{cluster.node_name(target)} is to be evacuated"
-            needed = (target,) if opcode.kind == "failover" else (target, now.primary_node)
+            needed = (target,) if opcode.kind == "failover" else (*filter(None, [target]), now.primary_node)
             gone = next((uuid for uuid in needed if unfinished.is_gone(cluster, uuid)), "")
             if gone:
                 return f"{cluster.node_name(gone)} is not reachable"

@@ -230,12 +230,7 @@ class _Draft:
         if incident.returned_at:
             self._submit(*self._starts(node, incident))
             return
-        held = (
-            guards.unconfirmed(self._cluster, incident)
-            or guards.storm(self._cluster, incident)
-            or guards.awaited(self._cluster, incident, jobs=self._unfinished)
-            or guards.capacity(self._cluster, incident, begun=self._left, avoid=self._avoid, jobs=self._unfinished)
-        )
+        held = guards.held(self._cluster, incident, begun=self._left, avoid=self._avoid, jobs=self._unfinished)
         if held is not None:
             self.refuse(held)
             return

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import overtaken, unfinished, work
 
 from . import tables
@@ -62,10 +63,57 @@ def test_a_failover_off_a_dead_node_is_done_before_its_target_is_evacuated() -> 
     assert overtaken.reasons(both_off, [failover]) == {7: "node2 is not reachable"}
 
 
-@pytest.mark.parametrize("settings", ["settings storm_minimum=2 storm_fraction=0.1\n"])
-def test_in_a_storm_nothing_is_taken_back_because_of_an_evacuation(settings: str) -> None:
-    cluster = tables.read(TABLE + ASKS.replace("settings storm_minimum=99\n", settings))
-    assert overtaken.reasons(cluster, [_job(MIGRATES)]) == {}
+HELD = ["paused=rest", "storm_minimum=2 storm_fraction=0.1", "storm_minimum=99 capacity_reserve=99"]
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_an_evacuation_that_is_held_takes_nothing_back_however_often_its_node_asks(held: str) -> None:
+    noted = "incident b1 node2 evacuate noted 2\nsettings "
+    assert overtaken.reasons(tables.read(TABLE + noted + held), [_job(MIGRATES)]) == {}
+    assert overtaken.reasons(tables.read(TABLE + noted + "storm_minimum=99"), [_job(MIGRATES)])
+
+
+def test_the_death_of_a_target_takes_back_what_would_go_there_before_its_power_is_known() -> None:
+    cluster = tables.read(TABLE)
+    died = incidents.note(dead_nodes.report(cluster.node("node2")), node="u-node2", uuid="d1", now=2.0)
+    cluster = _with_incident(cluster, died)
+    assert overtaken.reasons(cluster, [_job(MIGRATES)]) == {7: "node2 is to be evacuated"}
+    back = _with_incident(cluster, dataclasses.replace(died, returned_at=3.0))
+    assert overtaken.reasons(back, [_job(MIGRATES)]) == {}
+
+
+def test_a_start_is_overtaken_once_the_primary_is_off() -> None:
+    cluster = tables.read(TABLE)
+    start = work.Opcode("startup", {"instance": "u-instance2"})
+    assert overtaken.reasons(cluster, [_job(start)]) == {7: "node4 is not reachable"}
+    assert overtaken.reasons(cluster, [_job(start, is_running=True)]) == {}
+    assert overtaken.reasons(cluster, [_job(work.Opcode("startup", {"instance": "u-instance1"}))]) == {}
+    elsewhere = _job(_step("failover", "instance2", "node4", "node2"))
+    assert overtaken.reasons(cluster, [elsewhere, _job(start, number=8)]) == {}
+
+
+def test_a_failover_is_overtaken_once_its_node_is_not_known_to_be_off_any_more() -> None:
+    cluster = tables.read(TABLE)
+    died = incidents.note(dead_nodes.report(cluster.node("node4")), node="u-node4", uuid="a1", now=2.0)
+    cluster = _with_incident(cluster, died)
+    failover = _step("failover", "instance2", "node4", "node2")
+    copies = _step("replace_disks", "instance1", "node2", "node3")
+    assert overtaken.reasons(cluster, [_job(failover)]) == {}
+    for changed in ({"powered": True}, {"alive_at": 9.0}):
+        node = dataclasses.replace(cluster.node("node4"), **changed)
+        booting = clusters.with_node(cluster, node)
+        jobs = [_job(failover), _job(copies, number=8)]
+        assert overtaken.reasons(booting, jobs) == {7: "node4 is not known to be off any more"}
+        moving = dataclasses.replace(booting.instances["u-instance2"], moving="u-node2")
+        assert set(overtaken.reasons(clusters.with_instance(booting, moving), jobs)) == {7}
+        assert overtaken.reasons(booting, [_job(failover, is_running=True)]) == {}
+        back = _with_incident(booting, dataclasses.replace(died, returned_at=9.0))
+        assert overtaken.reasons(back, [_job(failover)]) == {}, "a node that answers is asked by the play"
+
+
+def _with_incident(cluster: clusters.Cluster, stands: incidents.Incident) -> clusters.Cluster:
+    known = (*(each for each in cluster.maintenance.incidents if each.uuid != stands.uuid), stands)
+    return dataclasses.replace(cluster, maintenance=dataclasses.replace(cluster.maintenance, incidents=known))
 
 
 def test_an_instance_whose_migration_has_not_ended_goes_where_it_may_run() -> None:
