@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..plugins.plugin_utils import log_output
+from ..plugins.plugin_utils.config import used_values
 from ..plugins.plugin_utils.rounds import audit_lines
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ LOG = logging.getLogger(log_output.AUDIT)
 def power_changes(before: clusters.Cluster, after: clusters.Cluster, *, by: str) -> None:
     """Log each change of the power of record, and how an emergency power off goes on (seed 001, "Logging")."""
     for line in audit_lines.lines(before, after):
+        LOG.info("%s: %s", by, line)
+
+
+def imported(before: clusters.Cluster, after: clusters.Cluster, *, by: str) -> None:
+    """Log what an import changes of the power of record, and the programs, paths and addresses that are new in it."""
+    power_changes(before, after, by=by)
+    for line in used_values.audited(before, after):
         LOG.info("%s: %s", by, line)
 
 

@@ -77,7 +77,7 @@ class Configuration:
         serial_no = max(cluster.serial_no, before.serial_no) + 1
         after = store.taken_over(cluster, before=before, serial_no=serial_no, now=now)
         await self._follow(after)
-        audit.power_changes(before, after, by=by)
+        audit.imported(before, after, by=by)
         return after
 
     async def write_again(self) -> None:

@@ -41,6 +41,7 @@ def add(routes: APIRouter, service: Service) -> None:
         rest = contextlib.nullcontext() if force else service.queue.at_rest()
         async with service.rounds.between_steps(), rest:
             after = await service.configuration.replace(cluster, by=f"import {auditing.requester()}")
+            auditing.add_text(f"config import: version {after.serial_no}")
             service.queue.keep_numbers(submission.named_numbers(after))
         service.rounds.wake()
         return Json({"serial_no": after.serial_no, "paused": after.maintenance.settings.paused})

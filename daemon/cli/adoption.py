@@ -22,6 +22,7 @@ from ...plugins.plugin_utils import ansible_runs, daemon_client, unsafe_json
 from ...plugins.plugin_utils.adoption import adopted_hosts, adoption
 from ...plugins.plugin_utils.config import store
 from . import (
+    by_hand_audit,
     client,
     cluster_init,
     completion,
@@ -163,8 +164,10 @@ def _write(
     where: tree.Tree, before: clusters.Cluster | None, after: clusters.Cluster, found: adoption.Adoption, *, quiet: bool
 ) -> None:
     """Have the daemon take it over, or write it where none runs."""
+    text = f"cluster adopt: {len(found.nodes)} nodes, {len(found.instances)} instances"
     if before is None:
         cluster_init.write(where, dataclasses.replace(after, serial_no=1))
+        by_hand_audit.append_import(where, text, None, after)
         if not quiet:
             output.line(f"The cluster is made; start its daemon with `roundsmand --root {where.root}`.")
         return
@@ -179,7 +182,7 @@ def _write(
             stated += joining.add(changes.apply_all(cluster, stated, now=now), uuid_, fields)
         for instance in found.instances:
             stated += instance_making.adopt(changes.apply_all(cluster, stated, now=now), instance)
-        store.commit(where, stated, now=now)
+        by_hand_audit.append_import(where, text, cluster, store.commit(where, stated, now=now))
 
 
 def _settled(daemon: client.Daemon, job: int, *, quiet: bool) -> None:

@@ -6,12 +6,27 @@ import json
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils import log_output
+from ...plugins.plugin_utils.config import used_values
+from ...plugins.plugin_utils.rounds import audit_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import tree
 
+LONGEST = 500
+"""Characters of the text of a line."""
 
-def append(where: tree.Tree, text: str) -> None:
-    """Log what the caller has just done, with the form of the daemon's lines."""
-    line = f"command {log_output.account()} door=command-line text={json.dumps(text, ensure_ascii=False)}"
-    log_output.append_audit(where, [line])
+
+def append(where: tree.Tree, text: str, *, imported: Iterable[str] = ()) -> None:
+    """Log what the caller has just done, and what an import brings, with the form of the daemon's lines."""
+    account = log_output.account()
+    line = f"command {account} door=command-line text={json.dumps(text[:LONGEST], ensure_ascii=False)}"
+    log_output.append_audit(where, [line, *(f"import {account}: {each}" for each in imported)])
+
+
+def append_import(where: tree.Tree, text: str, before: clusters.Cluster | None, after: clusters.Cluster) -> None:
+    """Log an import that no daemon saw."""
+    power = [] if before is None else audit_lines.lines(before, after)
+    append(where, text, imported=[*power, *used_values.audited(before, after)])

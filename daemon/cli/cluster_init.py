@@ -15,7 +15,7 @@ import typer
 from ...plugins.module_utils.domain import addresses, changes, errors, joining, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.config import store
-from . import name_resolution, output
+from . import by_hand_audit, name_resolution, output
 from . import parameters as given_parameters
 
 Nodes = Annotated[
@@ -69,6 +69,7 @@ def init(
         stated = parameters.cluster_modify(cluster, given_parameters.read(given))
         cluster = changes.apply_all(cluster, stated, now=cluster.mtime)
     write(where, cluster)
+    by_hand_audit.append_import(where, f"cluster init {name}", None, cluster)
     count = f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"
     output.line(f"Cluster {name} has {count}; start its daemon with `roundsmand --root {where.root}`.")
 

@@ -33,8 +33,6 @@ Force = Annotated[bool, typer.Option("--force", help="Even while jobs run that r
 Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N versions.")]
 SAME = "nothing differs"
-AUDITED = 500
-"""Characters of a line of the audit log."""
 NAMED = 3
 """Of more objects of one kind only the number is told."""
 
@@ -92,8 +90,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serial_no = max([wanted.serial_no, *serials]) + 1
         after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, after)
-        audited = f"config import: version {after.serial_no}: {'; '.join(preview)}"
-        by_hand_audit.append(where, audited[:AUDITED])
+        text = f"config import: version {after.serial_no}: {'; '.join(preview)}"
+        by_hand_audit.append_import(where, text, known, after)
     output.line(f"The configuration is version {after.serial_no} now; no daemon runs.")
     _print_pause(wanted, after.maintenance.settings.paused, is_backup=not store.is_present_state(wanted, known))
 

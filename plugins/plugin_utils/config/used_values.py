@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NAMED = 3
 """Of more objects with the same value only the number is listed."""
 LONGEST = 120
+AUDITED = 100
+"""Lines of the audit log for one import."""
 ADDRESSES = ("primary_ip", "secondary_ip")
 GUESTS_FIELDS = ("serial_log", "vnc", "migration_transport", "domain_xml")
 Value = tuple[str, str, str]
@@ -33,6 +35,13 @@ def preview(before: clusters.Cluster | None, after: clusters.Cluster) -> list[st
         if (field, value, owner) not in known:
             owners.setdefault((field, value), []).append(owner)
     return [f"{field} {_shown(field, value)}: {_listed(names)}" for (field, value), names in owners.items()]
+
+
+def audited(before: clusters.Cluster | None, after: clusters.Cluster) -> list[str]:
+    """The lines of the preview for the audit log, programs first, and of too many the first."""
+    lines = [f"new: {line}" for line in reversed(preview(before, after))]
+    more = len(lines) - AUDITED
+    return lines if more <= 0 else [*lines[:AUDITED], f"new: {more} more values"]
 
 
 def programs(cluster: clusters.Cluster) -> set[str]:

@@ -329,13 +329,16 @@ def test_what_a_play_or_an_import_changes_begins_with_its_kind_and_the_user_of_t
                 await one.ask(Door.SOCKET, "POST", "/2/hold", {**play, "wants": wants, "time_limit": 0.1})
                 await one.ask(Door.SOCKET, "POST", "/2/record", {**play, "changes": [change]})
         document = (await one.ask(Door.SOCKET, "GET", "/2/config"))[0].json()
-        document["nodes"][node]["powered"] = True
-        answer, _ = await one.ask(Door.SOCKET, "PUT", "/2/config?force=1", document)
+        document["nodes"][node].update(powered=True, ndparams={"oob_program": "redfish"})
+        answer, (line,) = await one.ask(Door.SOCKET, "PUT", "/2/config?force=1", document)
         assert answer.status_code == 200, answer.text
+        version = answer.json()["serial_no"]
+        assert line.endswith(f'PUT /2/config status=200 jobs=none text="config import: version {version}"')
         user = f"user={ME} uid={os.geteuid()}"
         assert [line for line in one.all_lines() if not line.startswith("request ")] == [
             f"record {user} play=play: node3 is recorded as powered off, was on",
             f"import {user}: node3 is recorded as powered on, was off",
+            f"import {user}: new: oob_program redfish: node node3",
         ]
 
     audited(act)

@@ -108,6 +108,10 @@ def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsm
     assert sorted(one.name for one in after.instances.values()) == ["db", "web"]
     assert after.instance("web") == found.instance("web")
     assert after.cluster.uuid == found.cluster.uuid
+    made, *used, extended = where.audit_log.read_text().splitlines()
+    assert 'door=command-line text="cluster adopt: 1 nodes, 1 instances"' in made
+    assert any("new: hostvars.ansible_become true: node node1" in each for each in used)
+    assert "new: " in extended
 
 
 def test_domains_do_not_start_by_themselves_any_more_when_that_is_asked_for(ansible: Ansible, roundsman: Run) -> None:

@@ -63,10 +63,11 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
     roundsman("config", "import", str(given))
     assert where.audit_log.read_text() == ""
     assert roundsman("config", "import", str(given), "--yes")[0] == 0
-    (line,) = where.audit_log.read_text().splitlines()
+    line, power = where.audit_log.read_text().splitlines()
     user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
     assert f'roundsman.audit: command {user} door=command-line text="config import: ' in line
     assert line.endswith('version 101: nodes: node3 (not powered)"')
+    assert power.endswith(f" import {user}: node3 is recorded as powered off, was on")
 
 
 def test_an_import_on_a_new_machine_is_in_the_audit_log(
@@ -77,8 +78,11 @@ def test_an_import_on_a_new_machine_is_in_the_audit_log(
     monkeypatch.setenv("ROUNDSMAN_ROOT", str(where.root))
     given.write_bytes(document.dump(NEWER))
     assert roundsman("config", "import", str(given), "--yes")[0] == 0
-    (line,) = where.audit_log.read_text().splitlines()
+    line, *used = where.audit_log.read_text().splitlines()
     assert 'text="config import: version 100: new: ' in line
+    user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
+    assert f"import {user}: new: oob_program /bin/oob: node node3" in used[0]
+    assert any("new: primary_ip 192.0.2.1: node node1" in each for each in used)
 
 
 def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

@@ -32,6 +32,14 @@ def test_on_a_new_machine_all_of_it_is_listed_programs_last() -> None:
     ]
 
 
+def test_the_audit_log_has_programs_first_and_a_bounded_number_of_lines() -> None:
+    assert used_values.audited(None, BEFORE)[0] == "new: oob_program /bin/oob: node node3"
+    nodes = {str(each): dataclasses.replace(BEFORE.nodes["n1"], primary_ip=f"192.0.2.{each}") for each in range(200)}
+    lines = used_values.audited(None, dataclasses.replace(BEFORE, nodes=nodes))
+    assert len(lines) == used_values.AUDITED + 1
+    assert lines[-1] == "new: 102 more values"
+
+
 def test_of_many_objects_with_one_value_the_number_is_listed_and_no_text_is_longer_than_a_line() -> None:
     long = "/x" * 4000
     nodes = {uuid: dataclasses.replace(node, ndparams={"oob_program": long}) for uuid, node in BEFORE.nodes.items()}
