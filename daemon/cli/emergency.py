@@ -28,7 +28,7 @@ Groups = Annotated[bool, typer.Option("--groups", help="The names are node group
 All = Annotated[bool, typer.Option("--all", help="The whole cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
 Confirm = Annotated[str, typer.Option("--confirm", metavar="CODE", help="The code of the preview, instead of asking.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "--plan", help="Only show what would be done.")]
 IgnoreFailures = Annotated[
     bool,
     typer.Option(

@@ -170,14 +170,14 @@ def act(*, runs: bool) -> None:
     """All that is done by hand, in one state of the daemon."""
     print(f"--- the daemon is {'running' if runs else 'stopped'}", flush=True)
     for user in (ROOT, DAEMON):
-        see(f"cluster epo --dry-run as {user.name}", user.run("roundsman", "cluster", "epo", NODE, "--dry-run"))
+        see(f"cluster epo --plan as {user.name}", user.run("roundsman", "cluster", "epo", NODE, "--plan"))
         for name in PLAYS:
             play(user, name)
-    power_off_and_back(ROOT if runs else DAEMON)
+        power_off_and_back(user)
     for name in PLAYS:
         play(ADMINISTRATOR, name, refused=MAY_PLAY)
-    dry_run = ADMINISTRATOR.run("roundsman", "cluster", "epo", NODE, "--dry-run")
-    see("cluster epo --dry-run as an administrator", dry_run, refused="" if runs else MAY_READ)
+    plan = ADMINISTRATOR.run("roundsman", "cluster", "epo", NODE, "--plan")
+    see("cluster epo --plan as an administrator", plan, refused="" if runs else MAY_READ)
     off = ADMINISTRATOR.run("roundsman", "cluster", "epo", NODE, "--force")
     see("cluster epo as an administrator", off, refused=MAY_ACT if runs else MAY_READ)
     await_empty("no play has left anything beside its livelock", WHERE.livelocks)
