@@ -102,7 +102,7 @@ def epo(
     where = tree.Tree(daemon.root.absolute())
     cluster = configuration.cluster(daemon)
     preview = planning.preview(cluster, names or [], on=on, by_group=groups, everything=everything)
-    _show(preview, form)
+    _show(preview, form, cluster.cluster.cluster_name)
     for line in commanding.unpowered(where, cluster, [step.uuid for step in preview.steps if step.power]):
         output.warning(line)
     if dry_run:
@@ -141,13 +141,13 @@ def _refuse_unless_readable(where: tree.Tree) -> None:
             )
 
 
-def _show(preview: planning.Preview, form: output.Format) -> None:
+def _show(preview: planning.Preview, form: output.Format, name: str) -> None:
     if form is output.Format.JSON:
         output.as_json(json.dumps(preview.told))
         return
     what = "Return from the emergency power off" if preview.on else "Emergency power off"
     counts = [wording.count(len(preview.steps), "node"), wording.count(len(preview.instances), "instance")]
-    output.line(f"{what}: {', '.join(counts)}", style="bold")
+    output.line(f"{what} of cluster {name}: {', '.join(counts)}", style="bold")
     rows = [
         (
             step.name,

@@ -110,3 +110,21 @@ def test_what_changes_a_cluster_that_nobody_named_says_once_which_one_and_what_r
         lab.put("GET", "/2/info", None)
         assert "this acts on cluster (name unknown) in " in roundsman("incident", "ack", "3f2a")[2]
         assert roundsman("--dir", ".lab/x", "incident", "ack", "3f2a")[2].startswith("roundsman: there is nothing at ")
+
+
+def test_a_variable_that_leads_away_from_the_cluster_of_this_machine_is_named_before_another_one_is_changed(
+    stand: Path, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = stand / "lab/controller"
+    with stand_in.serve(root) as lab:
+        lab.answers.update(canned.answers())
+        lab.put("GET", "/2/info", {"name": "north"})
+        monkeypatch.setenv("ROUNDSMAN_ROOT", str(stand / "lab"))
+        told = f"roundsman: this acts on cluster north in {root}, because ROUNDSMAN_ROOT is set\n"
+        assert told not in roundsman("incident", "ack", "3f2a")[2]
+        config = tree.Tree(client.OWN).config
+        config.parent.mkdir(parents=True)
+        config.touch()
+        assert roundsman("incident", "ack", "3f2a")[2].startswith(told)
+        assert roundsman("status")[2] == ""
+        assert told not in roundsman("--dir", str(stand / "lab"), "incident", "ack", "3f2a")[2]
