@@ -90,8 +90,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serial_no = max([wanted.serial_no, *serials]) + 1
         after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, after)
-        text = f"config import: version {after.serial_no}: {'; '.join(preview)}"
-        by_hand_audit.append_import(where, text, known, after)
+        audited = f"config import: version {after.serial_no}: {'; '.join(preview)}"
+        by_hand_audit.append_import(where, audited, known, after)
     output.line(f"The configuration is version {after.serial_no} now; no daemon runs.")
     _print_pause(wanted, after.maintenance.settings.paused, is_backup=not store.is_present_state(wanted, known))
 
