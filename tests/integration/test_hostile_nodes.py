@@ -90,7 +90,7 @@ class Node:
             "ansible_sftp_executable": str(self.python),
             "instance_disks_may_fail": True,
             "instance_peer_number": 7,
-            "instance_source_stated_off": True,
+            "step": {"source_stated_off": True},
             "template": f"{{{{ lookup('pipe', 'touch {self.folder}/executed-by-a-template') }}}}",
         }
         stats = {"data": {"roundsman_text": "of the node", "roundsman_value": "of the node"}, "per_host": False}

@@ -187,8 +187,8 @@ MUTANTS = (
                 "  roundsman.cluster.record:\n"
                 "    change: instance_nodes\n"
                 '    instance: "{{ instance.uuid }}"\n'
-                '    primary: "{{ instance_target.uuid }}"\n'
-                '    secondaries: "{{ instance_secondaries }}"\n'
+                '    primary: "{{ step.target.uuid }}"\n'
+                '    secondaries: "{{ step.secondaries }}"\n'
                 "\n"
                 "- name: Hand the disks over, or start the instance again where it was\n",
             ),
@@ -218,7 +218,7 @@ MUTANTS = (
         (
             Edit(
                 REPLACE,
-                "[moved] if instance_old.uuid == instance_new.uuid else [moved, left]",
+                "[moved] if step.old.uuid == step.new.uuid else [moved, left]",
                 "[moved]",
             ),
         ),
@@ -272,8 +272,8 @@ MUTANTS = (
             Edit(FENCE, "    command: confirm_off\n", "    command: status\n"),
             Edit(
                 "roles/instance/vars/main.yml",
-                "     (instance_fence_confirmed or (instance_source_stated_off",
-                "     (instance_fence_state == 'off' or (instance_source_stated_off",
+                "     (instance_fence_confirmed or (step.source_stated_off",
+                "     (instance_fence_state == 'off' or (step.source_stated_off",
             ),
         ),
     ),
@@ -308,8 +308,8 @@ MUTANTS = (
         (
             Edit(
                 FAILOVER_ACT,
-                '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: false\n',
-                '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: true\n',
+                '        instance_member: "{{ step.source }}"\n        instance_disks_may_fail: false\n',
+                '        instance_member: "{{ step.source }}"\n        instance_disks_may_fail: true\n',
             ),
         ),
     ),

@@ -256,7 +256,7 @@ def test_the_mutant_that_fences_by_status_commands_nothing_and_takes_a_bmc_that_
 
     def is_fenced(text: str) -> str:
         rule = yaml.safe_load(text)["instance_fenced"]
-        reads_off = {"instance_alive": "", "instance_fence_confirmed": False, "instance_source_stated_off": False}
+        reads_off = {"instance_alive": "", "instance_fence_confirmed": False, "step": {"source_stated_off": False}}
         return jinja2.Environment(autoescape=True).from_string(rule).render(reads_off, instance_fence_state="off")
 
     mutant = known.find("status_is_fence")

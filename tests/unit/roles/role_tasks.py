@@ -71,7 +71,16 @@ def _listed(when: Any) -> list[Any]:
 def _templar(role: str, told: dict[str, Any]) -> Templar:
     path = ROLES / role / "vars/main.yml"
     known = yaml.safe_load(path.read_text()) if path.exists() else {}
-    return Templar(loader=DataLoader(), variables={**{key: _trusted(text) for key, text in known.items()}, **told})
+    return Templar(
+        loader=DataLoader(), variables={**{key: _trusted(text) for key, text in known.items()}, **given(told)}
+    )
+
+
+def given(told: dict[str, Any]) -> dict[str, Any]:
+    """Variables, of which those named `step.KEY` are what the step is given."""
+    own = {key: one for key, one in told.items() if not key.startswith("step.")}
+    step = {key.removeprefix("step."): one for key, one in told.items() if key.startswith("step.")}
+    return {**own, "step": step} if step else own
 
 
 def _trusted(template: Any) -> Any:

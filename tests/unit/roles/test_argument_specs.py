@@ -155,3 +155,13 @@ def _keys(role: str, text: str, given: frozenset[str]) -> set[str]:
         done |= names
         todo += [variables[name] for name in names]
     return found
+
+
+OTHER_ELSEWHERE = {"instance", "instance_left_at", "instance_members", "node"}
+"""What is another one in some tasks than the step is given, or what the role is about."""
+
+
+@pytest.mark.parametrize("role", ["cluster", "instance", "node", "repair"])
+def test_nothing_that_a_step_is_given_has_a_second_name(role: str) -> None:
+    aliases = {name for name, text in _variables(role).items() if re.fullmatch(r"\{\{ step\.\w+ \}\}", text)}
+    assert aliases - OTHER_ELSEWHERE == set()

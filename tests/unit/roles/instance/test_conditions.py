@@ -23,24 +23,24 @@ UNSYNCED = {"disks": [{"role": "Primary", "text": "50 %"}], "synced": False}
 FENCED: dict[str, Any] = {"results": [{"after": "off", "before": "off", "confirmed": True}]}
 GUARDED: dict[str, Any] = {
     "instance": DRBD,
-    "instance_source": ONE,
-    "instance_target": TWO,
-    "instance_primary": ONE,
+    "step.source": ONE,
+    "step.target": TWO,
+    "step.primary": ONE,
     "instance_members": [ONE, TWO],
-    "instance_source_oob": "ipmi",
-    "instance_allow_failover": True,
-    "instance_source_stated_off": False,
-    "instance_old": TWO,
-    "instance_new": THREE,
-    "instance_old_reachable": True,
+    "step.source_oob": "ipmi",
+    "step.allow_failover": True,
+    "step.source_stated_off": False,
+    "step.old": TWO,
+    "step.new": THREE,
+    "step.old_reachable": True,
     "instance_old_kept": "",
-    "instance_old_generations": [],
+    "step.old_generations": [],
     "instance_left_at": THREE,
-    "instance_now_nodes": [ONE, TWO],
-    "instance_discard": False,
-    "instance_known": [ONE["uuid"], TWO["uuid"]],
-    "instance_known_off": [],
-    "instance_unasked": [],
+    "step.now_nodes": [ONE, TWO],
+    "step.discard": False,
+    "step.known": [ONE["uuid"], TWO["uuid"]],
+    "step.known_off": [],
+    "step.unasked": [],
 }
 Told = dict[str, Any]
 ENDS: Told = {"instance_check": {"end": "virsh destroy it"}}
@@ -80,7 +80,7 @@ REPLACE = "Refuse before anything is removed"
 MADE = "Keep the record and the old replica unless the new secondary has the data"
 IN_SYNC = "Keep the old replica unless the new one is in sync"
 UP = {"instance_replica_answer": AT_SECONDARY}
-STATED_OFF = {"instance_life": {"alive": ""}, "instance_source_stated_off": True}
+STATED_OFF = {"instance_life": {"alive": ""}, "step.source_stated_off": True}
 
 LIVE_ONLY = "Refuse to fail over an instance that shall be migrated live only"
 GUESTS: Told = {"running": [], "states": {}, "migrations": {}}
@@ -127,8 +127,8 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
     ("migrate_live", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
     *(("migrate_live", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),
     ("migrate", LIVE_ONLY, CRASHED, False),
-    ("migrate", LIVE_ONLY, {**CRASHED, "instance_allow_failover": False}, True),
-    ("migrate", LIVE_ONLY, {**RUNS, "instance_allow_failover": False}, False),
+    ("migrate", LIVE_ONLY, {**CRASHED, "step.allow_failover": False}, True),
+    ("migrate", LIVE_ONLY, {**RUNS, "step.allow_failover": False}, False),
     ("start_look", OLDER, {**UP, **check("node1 has the older replica")}, True),
     ("start_look", OLDER, {**UP, **check("")}, False),
     *(("start_look", OLDER, {**UP, "instance_check": one}, True) for one in (FAILED, SKIPPED)),
@@ -171,8 +171,8 @@ WROTE = "Keep a replica that may have such writes, or that is in use"
         (WROTE, {"instance_check": FAILED}, True),
         (WROTE, {"instance_check": SKIPPED}, True),
         # A person discarded it, or its instance is gone.
-        (WROTE, {"instance_discard": True, "instance_check": SKIPPED}, False),
-        (WROTE, {"instance_now_nodes": [], "instance_check": SKIPPED}, False),
+        (WROTE, {"step.discard": True, "instance_check": SKIPPED}, False),
+        (WROTE, {"step.now_nodes": [], "instance_check": SKIPPED}, False),
     ],
 )
 def test_a_replica_that_was_left_is_kept_where_it_may_be_needed_or_that_is_not_known(
@@ -217,7 +217,7 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ("failover", CLOSE_FORCED, check("", forced="web1"), False),
     ("failover_back", CLOSE_TARGET, {}, True),
     ("fence_source", OFF, {"instance_life": {"alive": ""}}, True),
-    ("fence_source", OFF, {"instance_life": {"alive": ""}, "instance_source_oob": ""}, False),
+    ("fence_source", OFF, {"instance_life": {"alive": ""}, "step.source_oob": ""}, False),
     *(("fence_source", OFF, {"instance_life": one}, False) for one in ({"alive": "it answers"}, SILENT, FAILED)),
     *(("fence_source", LIVES, {"instance_fence": unconfirmed(*one)}, True) for one in (("on", "off"), ("off", "on"))),
     *(("fence_source", LIVES, {"instance_fence": one}, False) for one in (unconfirmed("off", "off"), FAILED, SKIPPED)),
@@ -266,12 +266,12 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ),
     ("remove_replica", COMPARE, {}, True),
     ("replace_disks", MAKING, {}, True),
-    ("replace_disks", MAKING, {"instance_new": TWO}, False),
+    ("replace_disks", MAKING, {"step.new": TWO}, False),
     ("replace_disks", DROP, {}, True),
-    ("replace_disks", DROP, {"instance_new": TWO}, False),
+    ("replace_disks", DROP, {"step.new": TWO}, False),
     ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}}, True),
     *(("replace_disks", DROPPED, {"instance_disks_told": one}, False) for one in (SILENT, FAILED)),
-    ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}, "instance_old_reachable": False}, False),
+    ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}, "step.old_reachable": False}, False),
     ("start_look", "Judge whether the primary has the older replica", UP, True),
 ]
 
@@ -335,7 +335,7 @@ def test_the_time_since_when_a_source_is_off_is_noted_once_that_is_known() -> No
             {
                 **NOT_STOPPED,
                 "instance_fence": unconfirmed("off", "off", "refused"),
-                "instance_source_stated_off": True,
+                "step.source_stated_off": True,
             },
             "stated",
         ),
@@ -430,7 +430,7 @@ ALLOWED = {
     ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
     ("replace_disks", "instance_disks_new_secret"): ["{{ not instance_is_copied }}"] * 3,
     ("start", "instance_disks_alone"): [True],
-    ("startup", "instance_disks_force"): ["{{ instance_discarded | length > 0 }}"],
+    ("startup", "instance_disks_force"): ["{{ step.discarded | length > 0 }}"],
 }
 
 
@@ -465,7 +465,7 @@ def test_only_a_new_secondary_to_which_the_primary_copies_already_stays_connecte
     )
     disks = [{"peer": peer, "connected": is_connected} for peer, is_connected in primary]
     known = {**GUARDED, "instance_at_primary": {"disks": disks}}
-    known |= {"instance_new": {"uuid": new, "name": new}, "instance_old": {"uuid": "node2", "name": "node2"}}
+    known |= {"step.new": {"uuid": new, "name": new}, "step.old": {"uuid": "node2", "name": "node2"}}
     assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_is_copied": expected}
     step = role_tasks.task("instance", "replace_disks", "Disconnect the new secondary until the primary waits for it")
     assert role_tasks.runs("instance", step, {**known, "instance_is_copied": expected}) is not expected
@@ -485,7 +485,7 @@ def test_only_a_new_secondary_to_which_the_primary_copies_already_stays_connecte
 )
 def test_only_a_replica_that_was_judged_is_removed_as_the_last(told: Told, reachable: bool, judged: bool) -> None:
     one = role_tasks.task("instance", "replace_disks", "Remember whether the replica of the old secondary was judged")
-    known = {**GUARDED, "instance_disks_told": told, "instance_old_reachable": reachable}
+    known = {**GUARDED, "instance_disks_told": told, "step.old_reachable": reachable}
     assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_old_judged": judged}
 
 
@@ -499,31 +499,31 @@ WAIT = "Wait until its replicas are equal"
 ASKED = {"generations": True, "may_fail": True}
 ANEW_SECRET = {"new_secret": True}
 REPLACING: list[tuple[str, str, str, dict[str, Any]]] = [
-    ("Ask the primary for its replica", "instance_primary", "info", {"generations": True}),
-    (OF_OLD, "instance_old", "standby", {**ASKED, "ignore_unreachable": True}),
-    (ANEW, "instance_old", "absent", {"last": True}),
-    (MAKE, "instance_new", "present", {**ANEW_SECRET, "peer_number": 1}),
-    (APART, "instance_new", "disconnected", {}),
+    ("Ask the primary for its replica", "step.primary", "info", {"generations": True}),
+    (OF_OLD, "step.old", "standby", {**ASKED, "ignore_unreachable": True}),
+    (ANEW, "step.old", "absent", {"last": True}),
+    (MAKE, "step.new", "present", {**ANEW_SECRET, "peer_number": 1}),
+    (APART, "step.new", "disconnected", {}),
     (
         "Disconnect what may connect in its place",
-        "instance_let_go",
+        "step.let_go",
         "disconnected",
         {"may_fail": True, "ignore_unreachable": True},
     ),
-    (COPY, "instance_primary", "active", {**ANEW_SECRET, "alone": True}),
-    (CONNECT, "instance_new", "present", {**ANEW_SECRET, "peer_number": 1}),
-    (WAIT, "instance_primary", "disks_synced.yml", {}),
-    ("Ask the primary for what it has copied", "instance_primary", "info", ASKED),
-    ("Ask the new secondary for what it has received", "instance_new", "info", ASKED),
-    ("Ask the primary once more, before the old replica is removed", "instance_primary", "info", {}),
-    (DROP, "instance_old", "absent", {"last": True, "ignore_unreachable": True}),
+    (COPY, "step.primary", "active", {**ANEW_SECRET, "alone": True}),
+    (CONNECT, "step.new", "present", {**ANEW_SECRET, "peer_number": 1}),
+    (WAIT, "step.primary", "disks_synced.yml", {}),
+    ("Ask the primary for what it has copied", "step.primary", "info", ASKED),
+    ("Ask the new secondary for what it has received", "step.new", "info", ASKED),
+    ("Ask the primary once more, before the old replica is removed", "step.primary", "info", {}),
+    (DROP, "step.old", "absent", {"last": True, "ignore_unreachable": True}),
 ]
 REPLACED: Told = {
     **GUARDED,
     "instance_old_judged": True,
     "instance_is_copied": False,
     "instance_at_primary": {"node_id": 1},
-    "instance_let_go": [THREE],
+    "step.let_go": [THREE],
 }
 
 
@@ -561,8 +561,8 @@ def test_each_step_of_a_replacement_is_at_its_node() -> None:
         ({}, {ANEW}),
         # What is connected already is not disconnected; all else is done again.
         ({"instance_is_copied": True}, {ANEW, APART}),
-        ({"instance_old_reachable": False}, {ANEW, OF_OLD, DROP}),
-        ({"instance_new": TWO}, {DROP}),
+        ({"step.old_reachable": False}, {ANEW, OF_OLD, DROP}),
+        ({"step.new": TWO}, {DROP}),
         ({"instance_old_kept": "the replica of web1 on node2 may have writes that no other has"}, {ANEW, DROP}),
         (
             {"instance": {**DRBD, "disk_template": "plain"}},
@@ -579,7 +579,7 @@ def test_a_replacement_leaves_no_step_out_but_what_does_not_apply(told: Told, le
 def test_a_replacement_holds_its_instance_alone_and_every_node_where_it_changes_something() -> None:
     four = {"uuid": "u-node4", "name": "node4"}
     hold = role_tasks.task("instance", "replace_disks", "Hold the instance and its nodes")
-    known = {**GUARDED, "instance_let_go": [four]}
+    known = {**GUARDED, "step.let_go": [four]}
     known["held"] = role_tasks.value("instance", hold["vars"]["held"], known)
     held = role_tasks.value("instance", hold["roundsman.cluster.hold"], known)
     assert held == {
@@ -629,7 +629,7 @@ def test_a_replacement_that_fails_says_where_and_why_and_how_it_goes_on(
     failed: Told, expected: str, new: Told, kept: str
 ) -> None:
     one = role_tasks.task("instance", "replace_disks", "Say how the new secondary is made when a step fails")
-    known = {**GUARDED, "instance_new": new, "ansible_failed_result": failed}
+    known = {**GUARDED, "step.new": new, "ansible_failed_result": failed}
     again = f"Run `roundsman instance replace-disks web1 --to {new['name']}` again"
     assert role_tasks.value("instance", one["ansible.builtin.fail"]["msg"], known) == f"{kept}: {expected}. {again}"
     keeps = role_tasks.task("instance", "replace_disks", MADE)
@@ -673,7 +673,7 @@ def test_every_step_of_a_replacement_from_its_first_change_to_its_resync_says_ho
 @pytest.mark.parametrize(("new", "runs"), [(TWO, True), (THREE, False)])
 def test_only_a_replica_that_is_made_on_the_same_node_is_removed_first(new: Told, runs: bool) -> None:
     one = role_tasks.task("instance", "replace_disks", "Remove the replica that is made again on the same node")
-    assert role_tasks.runs("instance", one, {**GUARDED, "instance_new": new}) is runs
+    assert role_tasks.runs("instance", one, {**GUARDED, "step.new": new}) is runs
 
 
 def test_who_is_judged_and_what_is_recorded_of_a_replacement() -> None:
@@ -705,14 +705,14 @@ def test_who_is_judged_and_what_is_recorded_of_a_replacement() -> None:
 )
 def test_what_the_old_secondary_said_is_judged(reachable: bool, new: Told, told: Told, answered: bool) -> None:
     one = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
-    known = {**GUARDED, "instance_old_reachable": reachable, "instance_new": new, "instance_disks_told": told}
+    known = {**GUARDED, "step.old_reachable": reachable, "step.new": new, "instance_disks_told": told}
     assert role_tasks.value("instance", one["vars"]["instance_old_answered"], known) is answered
 
 
 def test_a_replacement_judges_with_what_is_on_record_and_records_what_was_judged() -> None:
     judges = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
     records = role_tasks.task("instance", "replace_disks", MAKING)
-    known = {**GUARDED, **check("", generations=["00000000000000a0"]), "instance_old_generations": ["00000000000000b0"]}
+    known = {**GUARDED, **check("", generations=["00000000000000a0"]), "step.old_generations": ["00000000000000b0"]}
     asked = {"instance_at_primary": SYNCED, "instance_disks_told": UNSYNCED, "instance_old_answered": True}
     told = role_tasks.value("instance", judges["roundsman.cluster.replica_check"], {**known, **asked})
     assert (told["recorded"], told["old"]["disks"]) == (["00000000000000b0"], UNSYNCED)
@@ -796,11 +796,11 @@ def test_a_guest_is_recorded_where_a_migration_took_it_once_its_source_has_not_g
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ({"instance_unfinished": False}, True),
-        ({"instance_unfinished": True, "instance_whereabouts": {"step": "stays"}}, True),
-        ({"instance_unfinished": True, "instance_whereabouts": {"step": "nowhere"}}, True),
-        ({"instance_unfinished": True, "instance_whereabouts": {"step": "moved"}}, False),
-        ({"instance_unfinished": True, "instance_whereabouts": {"step": "fail over"}}, False),
+        ({"step.unfinished": False}, True),
+        ({"step.unfinished": True, "instance_whereabouts": {"step": "stays"}}, True),
+        ({"step.unfinished": True, "instance_whereabouts": {"step": "nowhere"}}, True),
+        ({"step.unfinished": True, "instance_whereabouts": {"step": "moved"}}, False),
+        ({"step.unfinished": True, "instance_whereabouts": {"step": "fail over"}}, False),
     ],
 )
 def test_an_instance_is_started_on_its_primary_unless_it_runs_elsewhere(told: Told, expected: bool) -> None:
@@ -818,11 +818,11 @@ RAN_NOWHERE = "Record that no migration may have taken it elsewhere"
 def test_that_an_instance_runs_nowhere_is_recorded_after_its_replicas_were_compared_and_before_it_starts(
     step: str, recorded: list[str]
 ) -> None:
-    known = {**GUARDED, "instance_unfinished": True, "instance_whereabouts": {"step": step}}
+    known = {**GUARDED, "step.unfinished": True, "instance_whereabouts": {"step": step}}
     look = role_tasks.task("instance", "start_unfinished", RUNS_THERE)
     start = role_tasks.task("instance", "startup", RAN_NOWHERE)
     assert [one["name"] for one in (look, start) if role_tasks.runs("instance", one, known)] == recorded
-    assert not role_tasks.runs("instance", start, {**GUARDED, "instance_unfinished": False})
+    assert not role_tasks.runs("instance", start, {**GUARDED, "step.unfinished": False})
     names = [one["name"] for one in role_tasks.tasks("instance", "startup")]
     order = [
         "Bring up its replicas, and see that its primary has not the older one",
@@ -830,7 +830,7 @@ def test_that_an_instance_runs_nowhere_is_recorded_after_its_replicas_were_compa
         "Start the instance on its primary",
     ]
     assert [name for name in names if name in order] == order
-    given = {**known, "instance_secondaries": [TWO["uuid"]]}
+    given = {**known, "step.secondaries": [TWO["uuid"]]}
     change = recording.decode(role_tasks.value("instance", start["roundsman.cluster.record"], given))
     assert change == changes.InstanceNodes(DRBD["uuid"], ONE["uuid"], (TWO["uuid"],))
 
@@ -853,7 +853,7 @@ def test_the_start_of_a_guest_is_told_what_was_found_out_about_other_nodes(
     included = role_tasks.task("instance", file, name).get("vars", {})
     given = {key: included[key] for key in included.keys() & {"instance_runs_nowhere"}}
     asked = role_tasks.task("instance", "start_guest", "Start the instance")["roundsman.cluster.instance_state"]
-    known = {**GUARDED, "instance_unfinished": bool(step), "instance_whereabouts": {"step": step}, **given}
+    known = {**GUARDED, "step.unfinished": bool(step), "instance_whereabouts": {"step": step}, **given}
     assert role_tasks.value("instance", asked["runs_nowhere"], known) is expected
 
 
@@ -864,7 +864,7 @@ def test_the_replica_of_a_node_that_may_have_run_the_instance_is_compared_though
     judged = role_tasks.task("instance", "start_look", "Judge whether the primary has the older replica")
     asked = judged["roundsman.cluster.replica_check"]
     answer = {"failed": True, "msg": "the kernel has no DRBD"}
-    known = {**GUARDED, "instance_unfinished": bool(step), "instance_whereabouts": {"step": step}}
+    known = {**GUARDED, "step.unfinished": bool(step), "instance_whereabouts": {"step": step}}
     known["instance_replica_answer"] = answer
     assert role_tasks.value("instance", asked["may_have_run"], known) is must
     assert role_tasks.value("instance", asked["old"]["disks"], known) == (answer if must else {})
@@ -876,5 +876,5 @@ def test_the_role_of_a_replica_does_not_say_where_an_instance_was_whose_migratio
 ) -> None:
     look = role_tasks.task("instance", "find_instance", "See which replica is primary where the instance runs nowhere")
     nowhere = {"results": [{"item": node, "states": {}, "running": []} for node in (ONE, TWO)]}
-    known = {**GUARDED, "instance_unfinished": unfinished, "instance_look": nowhere}
+    known = {**GUARDED, "step.unfinished": unfinished, "instance_look": nowhere}
     assert role_tasks.runs("instance", look, known) is not unfinished

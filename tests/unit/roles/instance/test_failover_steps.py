@@ -30,7 +30,7 @@ CHANGES_HANDS = (
 def test_a_source_that_answers_is_recorded_as_alive_and_a_silent_one_is_not(
     life: dict[str, Any], is_recorded: bool
 ) -> None:
-    told = {"instance_source": SOURCE, "instance_target": TARGET, "instance_life": life}
+    told = {"step.source": SOURCE, "step.target": TARGET, "instance_life": life}
     assert role_tasks.runs("instance", role_tasks.task("instance", "fence_source", LIFE), told) is is_recorded
 
 
@@ -40,7 +40,7 @@ def test_no_disk_changes_hands_in_a_failover_that_may_fail_unnoticed(name: str) 
     assert step["vars"]["instance_disks_may_fail"] is False
     assert not step.keys() & {"ignore_errors", "failed_when"}
     (at,) = {step["vars"]["instance_member"]}
-    assert at == ("{{ instance_source }}" if name == CHANGES_HANDS[0] else "{{ instance_target }}")
+    assert at == ("{{ step.source }}" if name == CHANGES_HANDS[0] else "{{ step.target }}")
 
 
 @pytest.mark.parametrize("in_sync", [True, False])

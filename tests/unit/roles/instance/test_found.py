@@ -10,6 +10,8 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
+from tests.unit.roles import role_tasks
+
 VARS = Path(__file__).resolve().parents[4] / "roles/instance/vars/main.yml"
 NODES = [{"uuid": f"u-{name}", "name": name} for name in ("node1", "node2", "node3")]
 ON_RECORD = ["u-node1", "u-node2"]
@@ -43,12 +45,14 @@ def concluded(
     known = {key: trust_as_template(text) if isinstance(text, str) else text for key, text in _vars().items()}
     told = {
         "instance": {"name": "web1", "disk_template": template, "admin_state": "up"},
-        "instance_known": ON_RECORD,
-        "instance_known_off": [],
-        "instance_unasked": [],
+        "step.known": ON_RECORD,
+        "step.known_off": [],
+        "step.unasked": [],
         "instance_look": {"results": answers},
     }
-    return Templar(loader=DataLoader(), variables={**known, **told}).template(trust_as_template("{{ " + name + " }}"))
+    return Templar(loader=DataLoader(), variables={**known, **role_tasks.given(told)}).template(
+        trust_as_template("{{ " + name + " }}")
+    )
 
 
 def _vars() -> dict[str, Any]:

@@ -120,13 +120,13 @@ class Costs:
             return 1
         if isinstance(loop, list):
             return len(loop)
-        if "hypervisors" in loop or "instance_let_go" in loop or "instance_source" in loop:
-            return 2 if "instance_source" in loop else 1
+        if "hypervisors" in loop or "step.let_go" in loop or "step.source" in loop:
+            return 2 if "step.source" in loop else 1
         if "repair_verdicts" in loop:
             return 2 * len(self.instance.disks)
         if "step.resources" in loop:
             return len(self.instance.disks)
-        assert any(name in loop for name in ("instance_members", "instance_nodes", "instance_left_behind")), (
+        assert any(name in loop for name in ("instance_members", "step.nodes", "step.left_behind")), (
             f"how often is {loop} done?"
         )
         return self.nodes
@@ -214,8 +214,8 @@ def test_a_node_that_hangs_ends_the_removal_of_a_replica_at_a_step_that_could_no
     for task in yaml.safe_load(path.read_text()):
         if cost := costs.task(task, path):
             timeout = str(task.get("timeout") or task["vars"]["instance_disks_timeout"])
-            (name,) = re.findall(r"instance_\w+_seconds", timeout)
-            timeouts.append(variables[name.removeprefix("instance_")])
+            (name,) = re.findall(r"step\.(\w+_seconds)", timeout)
+            timeouts.append(variables[name])
             assert timeouts[-1] > cost
     assert len(timeouts) == 4
     assert "instance_disks_timeout" in path.with_name("disks_of_member.yml").read_text()
