@@ -128,7 +128,7 @@ def test_a_primary_that_wrote_alone_waits_for_a_person_who_gives_up_what_it_wrot
         assert story.running() == []
     finally:
         wires.cut(story.bed, primary, "secondary", is_cut=False)
-    story.command("instance", "failover", NAME, "--ignore-consistency")
+    story.command("instance", "failover", NAME, "--ignore-consistency", "--yes")
     begun = story.await_failover(other, boots=known.boots + 1)
     assert begun < last.count, "what it wrote alone is not there: that is what was asked"
     story.take_back(primary, "--discard", primary)
