@@ -71,7 +71,7 @@ class Story(counting_guests.Story):
         incident = self.daemon.until(states.reads(node, "completed"), f"{node} answers", seconds=LIMIT)
         self.command("incident", "ack", incident["id"])
         self.command("node", "online", node, "--force")
-        self.command("instance", "repair-disks", NAME, *discard)
+        self.command("instance", "repair-disks", NAME, *discard, *(["--yes"] if discard else []))
         self.assert_healthy(self.other(node))
 
 
