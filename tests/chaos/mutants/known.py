@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.chaos.mutants import rounds
 from tests.chaos.mutants.mutant import Edit, Mutant
 
 DEAD_NODES = "plugins/module_utils/domain/dead_nodes.py"
@@ -337,6 +338,7 @@ MUTANTS = (
             ),
         ),
     ),
+    *rounds.MUTANTS,
 )
 
 

@@ -34,7 +34,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
 from tests.chaos import trees
-from tests.chaos.mutants import known
+from tests.chaos.mutants import known, rounds
 from tests.chaos.mutants.mutant import ROOT, Edit, Mutant
 from tests.unit.plugins.module_utils.domain import test_dead_nodes
 
@@ -293,8 +293,9 @@ OTHERS = {
     *(("status_is_fence", path) for path in (known.FENCE, CONCLUSIONS)),
     ("life_unrecorded", known.FENCE),
     *((name, known.FAILOVER_ACT) for name in ("demotion_may_fail", "answer_forgotten")),
+    *((mutant.name, edit.path) for mutant in rounds.MUTANTS for edit in mutant.edits),
 }
-"""The edited files that a test of their own judges."""
+"""The edited files that a test of their own judges; `test_mutants_of_rounds.py` has those of the rounds."""
 
 
 def test_each_file_that_a_mutant_edits_is_judged() -> None:

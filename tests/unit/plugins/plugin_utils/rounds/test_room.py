@@ -122,6 +122,14 @@ def test_where_a_job_may_leave_an_instance_in_between_its_room_is_taken_too() ->
     assert stands.nodes["u-node2"].reserved == bare["u-node2"].reserved, "it may still be there when node1 fails"
 
 
+def test_where_an_instance_only_runs_for_a_while_its_memory_is_taken_too() -> None:
+    cluster = tables.read(TABLE)
+    bare = room.Room(cluster).nodes
+    jobs = _jobs(_migrates("node1", "node2"), _copies("node1", "node3"), _migrates("node2", "node3"))
+    stands = room.Room(cluster, jobs=jobs)
+    assert [stands.nodes[f"u-node{k}"].memory - bare[f"u-node{k}"].memory for k in (1, 2, 3)] == [0, -4096, -4096]
+
+
 def test_a_step_that_is_on_record_already_or_goes_to_a_node_that_left_takes_nothing_more() -> None:
     cluster = tables.read(TABLE)
     bare = room.Room(cluster)
