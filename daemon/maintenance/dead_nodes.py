@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record, witnesses
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import peer_reports
-from ...plugins.plugin_utils.opcodes import node_power
 from ..failures import Failures
 from ..jobs import settling, submission, values
-from . import parts
+from . import booting, parts
 from .power_readings import Target
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ COMMANDED_AGAIN = 300.0
 """Seconds after which a BMC that was commanded off, and was not read back off, is commanded again."""
 SAME = 1.0
 """Seconds by which two dates of the same off may differ: two clocks are never read at the same instant."""
-BOOT = 600.0
-"""Seconds from an on in which a node that has not answered since is not fenced: it may be booting."""
 JUDGED_TOGETHER = 20
 """So many silent nodes are judged without a pause for the rest of the daemon."""
 PRIORITY = -10
@@ -105,7 +102,7 @@ class DeadNodes(parts.Part):
         cluster = self._configuration.current
         self._read_jobs()
         silent, answering = self._silent(cluster)
-        self._powered = self._powered_on() if silent else {}
+        self._powered = booting.powered_on(self._queue.jobs.values(), now=self._clock()) if silent else {}
         self._forget(cluster, silent)
         self._readings.watch(self._to_read(cluster, silent))
         peers, verdicts = await self._peers(cluster, silent), {}
@@ -241,26 +238,8 @@ class DeadNodes(parts.Part):
             answering=answering,
             reads=told,
             peers=peers,
-            booting=self._booting(node, silent[node]),
+            booting=booting.reason(self._powered.get(node, 0.0), silent[node], now=self._clock()),
         )
-
-    def _powered_on(self) -> dict[str, float]:
-        """When each node (UUID) that may be booting was powered on by a job for the last time (unix seconds)."""
-        since, jobs = self._clock() - BOOT, self._queue.jobs.values()
-        recent = [opcode for job in jobs for opcode in job.opcodes if opcode.ended > since and opcode.kind == "power"]
-        found: dict[str, float] = {}
-        for opcode in sorted(recent, key=lambda opcode: opcode.ended):
-            if opcode.status is values.Status.SUCCESS and opcode.params["command"] in {"on", "cycle"}:
-                found |= dict.fromkeys(node_power.nodes_of(opcode.params), opcode.ended)
-        return found
-
-    def _booting(self, node: str, silence: dead_nodes.Silence) -> str:
-        """That a node was powered on, and has had no time yet to boot; '' where that is not so."""
-        began = self._powered.get(node, 0.0)
-        passed = self._clock() - began
-        if silence.answered >= began or not 0 <= passed < BOOT:
-            return ""
-        return f"it was powered on {passed:.0f} s ago: it has {BOOT:.0f} s to boot before it is fenced"
 
     def _is_old(self, read: Read, node: clusters.Node) -> bool:
         if node.alive_at != read.alive_at:

@@ -1171,23 +1171,3 @@ def test_a_node_that_left_is_known_to_no_part_any_more(tmp_path: Path, monkeypat
         assert those_who_know() == []
 
     asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("command", ["on", "cycle"])
-def test_a_node_that_was_powered_on_has_time_to_boot_until_it_answers(
-    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    nodes = Nodes(lab, monkeypatch)
-    dead, uuid = nodes.service.dead, nodes.node("node3").uuid
-
-    def booting(*, ended: float, answered: float = 0.0, status: values.Status = values.Status.SUCCESS) -> bool:
-        opcode = values.Opcode("power", {"node": uuid, "command": command}, status=status, ended=ended)
-        nodes.service.queue.jobs[900] = values.Job(900, (opcode,))
-        dead._powered = dead._powered_on()
-        return bool(dead._booting(uuid, dead_nodes.Silence(9, nodes.now, answered=answered)))
-
-    assert booting(ended=nodes.now - 30)
-    assert booting(ended=nodes.now - 30, answered=nodes.now - 90)
-    assert not booting(ended=nodes.now - 30, answered=nodes.now - 10)
-    assert not booting(ended=nodes.now - silent_nodes.BOOT)
-    assert not booting(ended=nodes.now - 30, status=values.Status.ERROR)
