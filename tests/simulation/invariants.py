@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ class Watch:
             else:
                 self._look_at_offline(before, self._known)
         self._look_at_ends(service)
-        # Before it goes on with its jobs a daemon has the locks that were written down last.
-        if self._looked != self._world.trace.count and not service.read_only.reason:
+        # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
+        # ends with them.
+        if self._looked != self._world.trace.count and not (service.read_only.reason or durable_files._DISK.failure):
             self._looked = self._world.trace.count
             self._look_at_locks(service)
             self._look_at_plays(service)

@@ -824,6 +824,26 @@ def test_a_node_that_lived_after_it_was_known_to_be_off_fails_over_once_it_is_co
     asyncio.run(scenario())
 
 
+def test_with_the_policy_fence_a_node_that_a_job_has_powered_on_is_not_fenced_while_it_may_boot(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        await nodes.change_settings(dead_node_policy="fence")
+        on = values.Opcode("power", {"node": nodes.node("node3").uuid, "command": "on"}, status=values.Status.SUCCESS)
+        on = dataclasses.replace(on, ended=nodes.now)
+        nodes.service.queue.jobs[900] = values.Job(900, (on,))
+        nodes.silent["node3"] = 3
+        await nodes.lose("node3")
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert "fence" not in nodes.commands
+        (verdict,) = nodes.service.dead.verdicts.values()
+        assert "to boot before it is fenced" in verdict.reason
+
+    asyncio.run(scenario())
+
+
 def test_with_the_policy_fence_a_node_that_came_back_is_powered_off_and_fails_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
