@@ -1,9 +1,11 @@
-"""How the jobs of an incident ended: done, failed, waiting for a person, lost, or taken back.
+"""How the jobs of an incident ended: done, failed, waiting for a person, lost, refused, or taken back.
 
 A job is lost whose process ended with the controller, and left no result. That is no failure: what is true is looked
 for when it is settled, and the next round plans from there. What did not happen is planned again, and judged anew by
 its play. An instance whose new primary was on record already may be down: it is started there, which changes nothing
-where it runs. A move that is lost more than `RETRIES` times in a row fails the incident.
+where it runs. Nor is a move a failure that was refused before it began: what it was planned by has changed, as when a
+plan by hand has taken the room, and the next round plans by what is true now. A move that is lost or refused more than
+`RETRIES` times in a row fails the incident.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
 FAILOVERS = frozenset({"failover", "migrate", "startup"})
 """Those of them that fail an instance over: also what a migration finds down, or may have taken elsewhere."""
 RETRIES = 2
-"""How often in a row a lost move of an instance is planned again."""
+"""How often in a row a lost or refused move of an instance is planned again."""
 SHORT = 8
 
 
@@ -72,10 +74,11 @@ def _outcome(
     if not job.is_final:
         return lifecycle.JobOutcome(None)
     if count := _length(job, lost):
-        text = (
-            f"{job.text}; it was lost {count} times in a row, and is not planned again: find out what ends jobs on the "
-            f"controller (see the log of roundsmand), then run `roundsman incident ack {incident.uuid[:SHORT]}`"
-        )
+        ack = f"run `roundsman incident ack {incident.uuid[:SHORT]}`"
+        word, cure = ("lost", "find out what ends jobs on the controller (see the log of roundsmand)")
+        if any(_is_refused(opcode) for opcode in job.opcodes):
+            word, cure = "refused", "remove the cause"
+        text = f"{job.text}; it was {word} {count} times in a row, and is not planned again: {cure}, then {ack}"
         return lifecycle.JobOutcome(succeeded=False, text=text)
     canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
     is_done = job.status is values.Status.SUCCESS or _is_held(job, known)
@@ -83,8 +86,8 @@ def _outcome(
 
 
 def _is_held(job: values.Job, known: Mapping[int, values.Job]) -> bool:
-    """Whether a job waits for a person, was lost or taken back, or did not begin because of such a job."""
-    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes) or _is_taken_back(job):
+    """Whether a job waits for a person, was lost, refused or taken back, or did not begin because of such a job."""
+    if refusals([job]) or any(_is_repeated(opcode) for opcode in job.opcodes) or _is_taken_back(job):
         return True
     before = [known[entry.job] for entry in job.depends if entry.job in known]
     has_begun = any(opcode.started for opcode in job.opcodes)
@@ -103,19 +106,28 @@ def _is_lost(opcode: values.Opcode) -> bool:
     return opcode.kind in MOVES and opcode.status is values.Status.ERROR and opcode.result == plays.LOST
 
 
+def _is_refused(opcode: values.Opcode) -> bool:
+    """Whether a move ended before it began, though nobody canceled it."""
+    return opcode.kind in MOVES and opcode.status is values.Status.ERROR and not opcode.started
+
+
+def _is_repeated(opcode: values.Opcode) -> bool:
+    return _is_lost(opcode) or _is_refused(opcode)
+
+
 def _rows(jobs: Iterable[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
-    """By instance (UUID) the unbroken row of lost moves with which what was begun for it ends, the last one last."""
+    """By instance (UUID) the unbroken row of lost or refused moves with which its moves end, the last one last."""
     begun: dict[str, list[values.Opcode]] = {}
     for job in sorted(jobs, key=lambda job: job.id):
         for opcode in job.opcodes:
-            if opcode.kind in MOVES and opcode.started:
+            if opcode.kind in MOVES and (opcode.started or _is_refused(opcode)):
                 begun.setdefault(str(opcode.params["instance"]), []).append(opcode)
     found = {uuid: _row(opcodes) for uuid, opcodes in begun.items()}
     return {uuid: row for uuid, row in found.items() if row}
 
 
 def _row(opcodes: Sequence[values.Opcode]) -> tuple[values.Opcode, ...]:
-    return tuple(reversed(list(itertools.takewhile(_is_lost, reversed(opcodes)))))
+    return tuple(reversed(list(itertools.takewhile(_is_repeated, reversed(opcodes)))))
 
 
 def _length(job: values.Job, lost: Mapping[str, Sequence[values.Opcode]]) -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
 from tests.unit.daemon import twins
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.daemon.lab import world
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import incidents
 
 FAILOVER = '{"status":"evacuate-failover"}'
@@ -78,6 +80,33 @@ def test_a_failover_that_is_lost_for_the_third_time_in_a_row_fails_the_incident_
         assert "lost 3 times in a row" in failed.reason
         assert f"`roundsman incident ack {failed.uuid[:8]}`" in failed.reason
         assert kinds(twin) == ["failover"] * 6
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("times", "ends"), [(1, "completed"), (2, "completed"), (9, "failed")])
+def test_a_move_that_is_refused_before_it_begins_is_planned_again_but_not_for_ever(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, times: int, ends: str
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch, limit=1)
+        refusals = ["node3 has 0 MiB of memory free"] * times
+
+        def refuse(_cluster: object, instance: clusters.Instance, *, target: str) -> None:
+            if instance.name == "instance1" and refusals:
+                raise errors.Refused(refusals.pop())
+
+        monkeypatch.setattr(room_now, "refuse_without_memory", refuse)
+        twins.report(lab, running, "node2", FAILOVER)
+        await twins.settle(running)
+        found = incident(running)
+        assert found.repair_status.value == ends
+        if ends == "completed":
+            assert primaries(running) == ["node3", "node4"]
+        else:
+            assert "node3 has 0 MiB of memory free; it was refused 3 times in a row" in found.reason
+            assert f"remove the cause, then run `roundsman incident ack {found.uuid[:8]}`" in found.reason
+            assert len(refusals) == times - 3
 
     asyncio.run(scenario())
 
