@@ -53,7 +53,7 @@ def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unstarted(cluster: clusters.Cluster, jobs: Iterable[values.Job]) -> tuple[str, ...]:
+def unstarted(cluster: clusters.Cluster, jobs: Sequence[values.Job]) -> tuple[str, ...]:
     """The instances (UUIDs) that shall run, and that a lost step may have left down on the primary on record."""
     found = []
     for uuid, row in _rows(jobs).items():
@@ -115,15 +115,22 @@ def _is_repeated(opcode: values.Opcode) -> bool:
     return _is_lost(opcode) or _is_refused(opcode)
 
 
-def _rows(jobs: Iterable[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
+def _rows(jobs: Sequence[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
     """By instance (UUID) the unbroken row of lost or refused moves with which its moves end, the last one last."""
+    ended = {job.id: job.status for job in jobs if job.is_final}
     begun: dict[str, list[values.Opcode]] = {}
     for job in sorted(jobs, key=lambda job: job.id):
         for opcode in job.opcodes:
-            if opcode.kind in MOVES and (opcode.started or _is_refused(opcode)):
+            if opcode.kind in MOVES and (opcode.started or (_is_refused(opcode) and not _is_kept(job, ended))):
                 begun.setdefault(str(opcode.params["instance"]), []).append(opcode)
     found = {uuid: _row(opcodes) for uuid, opcodes in begun.items()}
     return {uuid: row for uuid, row in found.items() if row}
+
+
+def _is_kept(job: values.Job, ended: Mapping[int, values.Status]) -> bool:
+    """Whether a job did not begin because of how another one ended: nothing of it was tried."""
+    known = (entry for entry in job.depends if entry.statuses and entry.job in ended)
+    return any(ended[entry.job] not in entry.statuses for entry in known)
 
 
 def _row(opcodes: Sequence[values.Opcode]) -> tuple[values.Opcode, ...]:

@@ -6,9 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    diagnosis,
+    errors,
+    incidents,
+    recording,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.daemon.lab import world
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import incidents
 
 FAILOVER = '{"status":"evacuate-failover"}'
 
@@ -109,6 +114,21 @@ def test_a_move_that_is_refused_before_it_begins_is_planned_again_but_not_for_ev
             assert len(refusals) == times - 3
 
     asyncio.run(scenario())
+
+
+def test_what_does_not_begin_because_another_move_was_lost_is_not_refused() -> None:
+    error = values.Status.ERROR
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    jobs = []
+    for number in (1, 3, 5):
+        lost = values.Opcode("failover", {"instance": f"i{number}"}, status=error, started=1.0, result=plays.LOST)
+        waiting = values.Opcode("failover", {"instance": "i9"}, status=error, text=f"it depends on job {number}")
+        jobs += [
+            values.Job(number, (lost,)),
+            values.Job(number + 1, (waiting,), depends=(values.Dependency(number, ()), values.Dependency(number))),
+        ]
+    found = outcomes.of_incident(noted, jobs, {job.id: job for job in jobs})
+    assert {number: outcome.succeeded for number, outcome in found.items()} == dict.fromkeys(range(1, 7), True)
 
 
 def test_a_move_that_failed_is_not_planned_again_though_another_was_lost(
