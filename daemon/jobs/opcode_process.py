@@ -208,9 +208,9 @@ def make_sockets(run: Path, *, below: Path) -> Path:
 
 
 def remove_sockets(run: Path) -> None:
-    """Remove what `make_sockets` made for a run, if it did."""
+    """Remove what `make_sockets` made for a run, if it did; the end of a run and who cancels it may come together."""
     link = run / _LINK
-    if link.is_symlink():
+    with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(link.readlink(), ignore_errors=True)
         link.unlink()
 
