@@ -123,8 +123,10 @@ def pause(ctx: typer.Context, reason: Reason) -> None:
 def resume(ctx: typer.Context) -> None:
     """Let rounds start again."""
     with client.find_daemon(ctx) as daemon:
-        daemon.put("2", "pause", body={"reason": ""})
+        answer = daemon.put("2", "pause", body={"reason": ""})
         still = daemon.get("1", "page")["paused"]
+    if answer.get("paused"):
+        output.line("roundsmand is not read-only any more; run this again to end the pause, which is older.")
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 

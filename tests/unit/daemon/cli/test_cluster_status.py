@@ -146,6 +146,14 @@ def test_resume_tells_what_holds_all_the_same(paused: str, told: str, daemon: St
     assert roundsman("resume") == (0, told, "")
 
 
+def test_a_resume_that_ended_the_read_only_mode_says_that_the_pause_is_left(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/pause", {"paused": "tea"})
+    daemon.put("GET", "/1/page", {"paused": "tea"})
+    code, out, _ = roundsman("resume")
+    assert (code, out.splitlines()[0].startswith("roundsmand is not read-only any more; run this again")) == (0, True)
+    assert out.endswith("\nMaintenance stays paused: tea\n")
+
+
 def test_a_pause_without_a_reason_is_refused(daemon: StandIn, roundsman: Run) -> None:
     assert roundsman("pause", " ")[0] == 2
     assert daemon.asked("PUT") == []
