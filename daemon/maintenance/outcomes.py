@@ -1,7 +1,7 @@
 """How the jobs of an incident ended: done, failed, waiting for a person, lost, refused, or taken back.
 
 A job is lost whose process ended with the controller, and left no result. That is no failure: what is true is looked
-for when it is settled, and the next round plans from there. What did not happen is planned again, and judged anew by
+for when it is settled, and the next round plans from there. What did not happen is planned again, and judged again by
 its play. An instance whose new primary was on record already may be down: it is started there, which changes nothing
 where it runs. Nor is a move a failure that was refused before it began: what it was planned by has changed, as when a
 plan by hand has taken the room, and the next round plans by what is true now. A move that is lost or refused more than

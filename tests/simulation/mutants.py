@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         "plan_not_written",
         11,
-        "an opcode that submits jobs plans anew after a crash (1099ceed)",
+        "an opcode that submits jobs plans again after a crash (1099ceed)",
         (
             Edit(
                 OPCODES,
