@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.api import by_hand, config
 from ansible_collections.roundsman.cluster.daemon.failures import Defect
+from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
-from tests.simulation import processes
+from tests.simulation import acts, moves, processes
 
 if TYPE_CHECKING:
     import random
@@ -109,13 +110,20 @@ class Play(processes.Living):
         known = world.known.instances[self.uuid]
         source, target = known.primary_node, known.secondary_nodes[0]
         yield MOVE
-        guests = world.guests[self.uuid]
+        guests, replicas = world.guests[self.uuid], acts.replicas(world, self.uuid)
         if guests != {source} or not (world.nodes[source].answers and world.nodes[target].answers):
             return
+        try:
+            replicas.shared(source)
+            replicas.shared(target)
+        except Rejected as error:
+            world.tell(self.name, "may not move it:", error)
+            return
         self._is_unrecorded = True
-        world.guests[self.uuid] = {target}
+        acts.hand_over(world, self.uuid, source, target)
         yield RECORD
         yield from self._record(changes.InstanceNodes(self.uuid, target, (source,)))
+        moves.only(world, self.uuid, target, (source,))
 
     def _record(self, change: changes.InstanceNodes) -> Generator[float, None, None]:
         """Record a change; a daemon that is restarted meanwhile is asked again."""

@@ -203,6 +203,14 @@ class Watch:
                 if other != number:
                     self._world.violated(f"jobs {other} and {number} both command {opcode.params['node']} off")
 
+    def look_at_plan(self, service: Service) -> None:
+        """A plan of a round that was kept is what a new one is."""
+        cluster, rounds = service.configuration.current, service.rounds
+        kept = [rounds._plan(cluster, as_if_resumed=resumed) for resumed in (False, True)]
+        rounds._plans.clear()
+        if kept != [rounds._plan(cluster, as_if_resumed=resumed) for resumed in (False, True)]:
+            self._world.violated("a plan was kept that is not what would be planned now")
+
     def check_settled(self, service: Service) -> None:
         """The faults have stopped and nothing is left to do: what is on record is what is true."""
         cluster = service.configuration.current
@@ -217,19 +225,25 @@ class Watch:
             self._world.violated(f"processes are left: {', '.join(running)}")
         if _text(store.read(service.where.config)) != _text(cluster):
             self._world.violated("the file of the configuration is not what the daemon has")
-        for failure in service.failures.listed():
-            self._world.violated(f"{failure['part']} still fails: {failure['text']}")
         refusals = service.rounds.preview().refusals
         refused = {refusal.subject for refusal in refusals} | {refusal.incident for refusal in refusals}
         for incident in cluster.maintenance.incidents:
             if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
                 self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
+        self._check_parts(service)
         self._look_at_promised(service)
         self._check_recorded(cluster)
         for mark in sorted(self._acknowledged_imports & self._imports):
             self._world.violated(f"the configuration {mark} was taken over, and nobody has seen it")
         self._check_guests(cluster)
         self._check_tags(service, cluster)
+
+    def _check_parts(self, service: Service) -> None:
+        for failure in service.failures.listed():
+            self._world.violated(f"{failure['part']} still fails: {failure['text']}")
+        if service.readings._in_flight:
+            self._world.violated("BMCs are still waited for that nobody reads")
+        self.look_at_plan(service)
 
     def _check_recorded(self, cluster: clusters.Cluster) -> None:
         for (uuid, field), value in self._world.recorded.items():

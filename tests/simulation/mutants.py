@@ -8,6 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
+from tests.simulation import planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +23,16 @@ SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
 BOOK = "daemon/jobs/book.py"
 PROCESS = "daemon/jobs/opcode_process.py"
-DESK = "daemon/locks/desk.py"
 FILES = "plugins/plugin_utils/durable_files.py"
 REWRITING = "daemon/maintenance/rewriting.py"
+DEAD_NODES = "daemon/maintenance/dead_nodes.py"
+ROUNDS = "daemon/maintenance/rounds.py"
+OUTCOMES = "daemon/maintenance/outcomes.py"
+LIFECYCLE = "plugins/module_utils/domain/lifecycle.py"
+KNOWN_OFF = "plugins/module_utils/domain/known_off.py"
+EVIDENCE = "plugins/plugin_utils/replica_evidence.py"
 
-MUTANTS = (
+HISTORY = (
     Mutant(
         "lost_is_repeated",
         1,
@@ -155,8 +161,8 @@ MUTANTS = (
         (
             Edit(
                 FILES,
-                "            rename(temporary, path)\n            _sync_names(folder, path)\n",
-                "            rename(temporary, path)\n",
+                "            if not for_this_boot:\n                _sync_names(folder, path)\n",
+                "",
             ),
         ),
     ),
@@ -191,20 +197,81 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "locks_of_plays_dropped",
-        16,
-        "a restart drops the locks of plays by hand (planted)",
+        "full_disk_ends_start",
+        17,
+        "a full disk while stale locks are freed ends the start of the daemon (0980d8e2)",
         (
             Edit(
-                DESK,
-                "        if owner.livelock and not _may_live(Path(owner.livelock)):\n",
-                "        if owner.livelock:\n",
+                QUEUE,
+                "                with contextlib.suppress(errors.StoreFailed):\n"
+                "                    self._ports.desk.release(owner)\n",
+                "                self._ports.desk.release(owner)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "commands_forgotten",
+        18,
+        "after a restart a second job commands a silent node (1e9c7a96)",
+        (Edit(DEAD_NODES, "        self._commands = self._given_before()\n", "        self._commands = {}\n"),),
+    ),
+    Mutant(
+        "return_unnoticed",
+        19,
+        "the incident of a dead node that comes back goes on (da09d564)",
+        (
+            Edit(
+                LIFECYCLE,
+                "    if seen.has_come_back(incident):\n",
+                "    if seen.has_come_back(incident) and is_observed is None:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "lost_move_fails",
+        20,
+        "a move that ended with the controller fails its incident (419d0c08)",
+        (
+            Edit(
+                OUTCOMES,
+                "    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes) or _is_taken_back(job):\n",
+                "    if refusals([job]) or _is_taken_back(job):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "round_overtaken",
+        21,
+        "a round starts though jobs of the last one are not in the queue yet (bdcb4d04)",
+        (Edit(ROUNDS, "        if not is_settled:\n", "        if not has_heard and not is_settled:\n"),),
+    ),
+    Mutant(
+        "word_taken_back",
+        22,
+        "a report of its secondary takes back that a primary writes alone (4cdbc6a9)",
+        (
+            Edit(
+                EVIDENCE,
+                "        word=_own_word(instance, known.tracks.get(source), source),\n",
+                "        word=_own_word(instance, known.tracks.get(target), source),\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "life_forgotten",
+        23,
+        "a node that lived since it was known to be off is known to be off (af1f7c14)",
+        (
+            Edit(
+                KNOWN_OFF,
+                "    return is_off(node) and not has_lived(node)\n",
+                "    return is_off(node)\n",
             ),
         ),
     ),
     Mutant(
         "read_only_relies_on_disk",
-        17,
+        30,
         "a daemon that is read-only does not write again what a failed sync left (found by the simulation)",
         (
             Edit(
@@ -216,6 +283,7 @@ MUTANTS = (
     ),
 )
 
+MUTANTS = (*HISTORY, *planted.PLANTED)
 FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
     "lines_not_synced": ({"power-loss-after-record": 0.5}, ()),
     "failed_sync_forgotten": ({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),

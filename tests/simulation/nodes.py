@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     collected,
+    errors,
     power,
     replicas,
     reports,
     signing,
 )
 
-from tests.unit.daemon import twins
+from tests.simulation import sides
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
-
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
     from tests.simulation.world import World
 
@@ -37,7 +36,8 @@ BMC_SECONDS = 3.0
 class Node:
     """A node as it is: its power, whether its programs hang, what its agent says, and its BMC.
 
-    `bmc_lies` lets the BMC read off until it is commanded, `bmc_is_dark` lets it answer nothing.
+    `is_isolated`: its agent and its programs are not reached, and it runs on. `bmc_lies` lets the BMC read off until it
+    is commanded, `bmc_is_dark` lets it answer nothing.
     """
 
     world: World
@@ -47,6 +47,8 @@ class Node:
     key: bytes
     is_on: bool = True
     is_hung: bool = False
+    is_isolated: bool = False
+    booted: float = 0.0
     bmc_lies: bool = False
     bmc_is_dark: bool = False
     boots: int = 1
@@ -56,11 +58,23 @@ class Node:
 
     @property
     def answers(self) -> bool:
+        return self.is_on and not self.is_hung and not self.is_isolated
+
+    @property
+    def greets(self) -> bool:
+        """Whether it takes connections, as one does that hangs."""
+        return self.is_on and not self.is_isolated
+
+    @property
+    def looks(self) -> bool:
+        """Whether its agent looks at its replicas."""
         return self.is_on and not self.is_hung
 
     def power_off(self) -> None:
         """Everything that runs there ends."""
         if self.is_on:
+            if self.world.disks is not None:
+                self.world.disks.lose_power(self.uuid)
             self.is_on, self.is_hung = False, False
             for nodes in self.world.guests.values():
                 nodes.discard(self.uuid)
@@ -69,9 +83,25 @@ class Node:
 
     def power_on(self) -> None:
         if not self.is_on:
-            self.is_on, self.is_hung, self.boots = True, False, self.boots + 1
+            self.is_on, self.is_hung, self.boots, self.booted = True, False, self.boots + 1, self.world.now
             self.world.tell(self.name, "boots")
             self._tell()
+
+    def hang(self) -> None:
+        """Its programs stand still, and what runs there runs on."""
+        self._settle()
+        self.is_hung = True
+        self.world.tell(self.name, "hangs")
+
+    def recover(self) -> None:
+        """A person has it work again, as a node and as its BMC."""
+        self._settle()
+        self.bmc_lies = self.bmc_is_dark = self.is_hung = self.is_isolated = False
+        self.power_on()
+
+    def _settle(self) -> None:
+        if self.world.disks is not None:
+            self.world.disks.settle()
 
     def say(self, text: str) -> None:
         """Its diagnosis is another one from now on."""
@@ -88,7 +118,9 @@ class Node:
         """What its BMC makes of a power command."""
         before = self.read_power()
         wanted = power.wanted(command)
-        is_sent = wanted is not None and not self.bmc_is_dark
+        # What is only to be confirmed is not commanded where it reads on.
+        is_refused = command is power.Command.CONFIRM_OFF and before is not power.State.OFF
+        is_sent = wanted is not None and not self.bmc_is_dark and not is_refused
         if is_sent:
             self.bmc_lies = False
             if wanted is power.State.OFF:
@@ -111,22 +143,19 @@ class Node:
             read_on=power.State.ON in {before, after},
         )
 
-    def report(self, cluster: clusters.Cluster) -> bytes:
+    def report(self) -> bytes:
         """What its agent says now; sometimes what it said before, or with a date from before."""
         world = self.world
         if self.last and world.happens("agent-repeats"):
             return self.last
         at = world.now - (world.rng("dates").random() * 3600 if world.happens("agent-goes-back") else 0.0)
-        known = cluster.nodes.get(self.uuid)
-        off = {node.uuid for node in world.nodes.values() if not node.is_on} - {self.uuid}
-        apart = [one.name for one in cluster.instances.values() if self.uuid in one.nodes and off & {*one.nodes}]
-        facts = twins.replica_facts(cluster, known, lost=apart) if known is not None else replicas.UNKNOWN
+        known = sides.facts(world, self.uuid)
         message = reports.message(
             node_uuid=self.uuid,
             timestamp_ns=int(at * 1e9),
             data=self.says,
             problem=None,
-            facts=dataclasses.replace(facts, boot_id=f"{self.name}-{self.boots}"),
+            facts=replicas.NodeFacts(str(uuid.UUID(int=self.boots)), known),
         )
         self.last = signing.sign(message, key=self.key, now=int(at)).encode()
         return self.last
@@ -166,7 +195,7 @@ class Writer:
     def _answer(self) -> None:
         if self._is_open and self._node.answers and self._node.world.known is not None:
             self._is_open = False
-            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + self._node.report(self._node.world.known))
+            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + self._node.report())
             self._reader.feed_eof()
 
 
@@ -176,7 +205,7 @@ def open_connection(world: World) -> Callable[..., Any]:
     async def opened(host: str, port: int, *, limit: int) -> tuple[asyncio.StreamReader, Writer]:
         node = next((node for node in world.nodes.values() if node.address == host), None)
         await asyncio.sleep(world.rng("wire").random() * ON_WIRE)
-        if node is None or not node.is_on:
+        if node is None or not node.is_on or node.is_isolated:
             await asyncio.sleep(NEVER)
             raise OSError("no route")
         reader = asyncio.StreamReader(limit=limit)
@@ -195,6 +224,8 @@ def reader(world: World) -> Callable[..., Any]:
             for node in sorted(world.nodes.values(), key=lambda node: node.name):
                 if node.name in nodes:
                     await asyncio.sleep(world.rng("bmc").random() * BMC_SECONDS)
+                    if world.happens("bmc-reader-fails"):
+                        raise errors.Failed("the process that reads BMCs has ended")
                     yield node.command(power.Command.STATUS)
 
         return read
@@ -219,7 +250,7 @@ def put_report(world: World, node: Node) -> None:
     if world.known is not None and node.answers:
         spool = world.root / "var/lib/roundsman/spool"
         made = spool / f".{node.name}.new"
-        made.write_bytes(node.report(world.known))
+        made.write_bytes(node.report())
         made.rename(spool / f"{node.name}-{int(world.now * 1e6)}.json")
 
 

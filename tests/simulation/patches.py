@@ -171,6 +171,12 @@ PATCHES: tuple[Patch, ...] = (
         lambda world: world.root.parent / "boot_id",
         "the machine of the world boots by itself",
     ),
+    Patch(
+        f"{PACKAGE}.plugins.action.failover_check",
+        "UPTIME",
+        lambda world: types.SimpleNamespace(read_text=lambda: f"{_monotonic(world)():.6f} 1.00"),
+        "plays read the uptime of the controller",
+    ),
     Patch(f"{PACKAGE}.daemon.maintenance.spool", "keep_watching", nodes.keep_watching, "it waits for inotify"),
 )
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
+from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_group, run_records
 
-from tests.simulation import plays
+from tests.simulation import acts, plays
 from tests.simulation.world import Killed
 
 if TYPE_CHECKING:
@@ -111,8 +112,10 @@ class Process(Living):
         try:
             value = yield from plays.play(self.world, self.run, self.kind, step)
             outcome: dict[str, Any] = {"status": "success", "text": "", "value": value}
-        except plays.PlayFailed as failure:
-            outcome = {"status": "error", "text": str(failure)}
+        except acts.PlayFailed as failure:
+            outcome = {"status": "error", "text": str(failure), "value": failure.value}
+        except Rejected as error:
+            outcome = {"status": "error", "text": str(error)}
         run_records.conclude(self.run, outcome)
         yield EXIT
 

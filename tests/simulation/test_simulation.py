@@ -84,6 +84,12 @@ def test_a_failing_case_is_shrunk_to_what_it_needs() -> None:
     assert list(smaller.faults) == ["process-killed"]
 
 
+@pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_of_the_past_fits_the_code_that_it_breaks(mutant: Mutant) -> None:
+    for edit in mutant.edits:
+        assert mutant.text(edit.path)
+
+
 def _is_found(mutant: Mutant) -> bool:
     with mutants.put_back(mutant):
         return any(trial.play(case.of_seed(seed)).violations for seed in range(1, MOST_SEEDS))

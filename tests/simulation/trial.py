@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.simulation import nodes, patches
+from tests.simulation import disks, nodes, patches
 from tests.simulation.clock import Loop
 from tests.simulation.invariants import Watch
 from tests.simulation.users import Users
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 MEMORY = Path("/dev/shm")
 NODES, INSTANCES = 4, 8
+MOST_LOSSES = (None, None, 0, 60, 300)
+"""Seconds of writes that an unattended failover may lose, one of them in each world; None: nothing is set."""
 SETTLES_WITHIN = 12 * 3600.0
 """Virtual seconds after the last fault within which all has settled; only a run that replaces disks may take longer."""
 DOWN = 20.0
@@ -105,6 +108,8 @@ def _build(world: World) -> None:
     cluster = population.make_cluster(labs.Lab(world.root), names, settings=_settings(world))
     cluster = population.with_addresses(cluster)
     cluster = population.with_instances(cluster, population.spread(cluster, INSTANCES))
+    limit = world.rng("settings").choice(MOST_LOSSES)
+    cluster = dataclasses.replace(cluster, cluster=dataclasses.replace(cluster.cluster, failover_max_loss=limit))
     where = tree.Tree(world.root)
     for path in (where.etc, where.lib, where.run, where.log, where.spool, where.host_vars):
         path.mkdir(parents=True, exist_ok=True)
@@ -118,6 +123,7 @@ def _build(world: World) -> None:
     world.guests = {uuid: {instance.primary_node} for uuid, instance in cluster.instances.items()}
     world.names = {uuid: instance.name for uuid, instance in cluster.instances.items()}
     world.names |= {uuid: node.name for uuid, node in cluster.nodes.items()}
+    world.disks = disks.Disks(world, cluster)
 
 
 def _settings(world: World) -> clusters.Settings:
@@ -249,3 +255,4 @@ class _Daemon:
             await made.queue.wait(unfinished[0], seconds=600)
             if not made.queue.unfinished(made.queue.jobs):
                 await asyncio.sleep(CALM)
+        await self._users.put_replicas_in_order(made)

@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import unsynced
 
-from tests.simulation import by_hand, nodes
+from tests.simulation import by_hand, nodes, replica_care
 from tests.simulation.case import Step
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Users:
             is_awaited = process.kind not in {"", "replace_disks"} and not service.agents.seen
             if process.is_hung and not process.is_over and not is_awaited:
                 await self._end(service, int(process.run.parent.name))
+        replica_care.heal_links(self._world)
         for node in sorted(self._world.nodes.values(), key=lambda node: node.name):
             await self._service_node(service, node)
         gone: list[changes.Change] = [changes.FilterGone(uuid) for uuid in self._filters]
@@ -96,10 +97,13 @@ class Users:
             lambda cluster: [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=""))]
         )
 
+    async def put_replicas_in_order(self, service: Service) -> None:
+        """A person starts what is down, and has replicas repaired that are not in sync."""
+        await replica_care.put_in_order(self._world, service)
+
     async def _service_node(self, service: Service, node: nodes.Node) -> None:
         """A person repairs a node, and takes it back into service."""
-        node.bmc_lies = node.bmc_is_dark = node.is_hung = False
-        node.power_on()
+        node.recover()
         node.say(OK)
         nodes.put_report(self._world, node)
         cluster = service.configuration.current
@@ -241,18 +245,21 @@ async def _report(users: Users, _service: Service, chances: random.Random) -> No
 async def _fail_node(users: Users, _service: Service, chances: random.Random) -> None:
     node, world = _node(users, chances), users._world
     node.bmc_lies, node.bmc_is_dark = world.happens("bmc-lies"), world.happens("bmc-is-dark")
-    if chances.random() < 0.5:
+    how = chances.random()
+    if how < 0.4:
         node.power_off()
+    elif how < 0.7:
+        node.hang()
     else:
-        node.is_hung = True
-        world.tell(node.name, "hangs")
+        node.is_isolated = True
+        world.tell(node.name, "is isolated")
+        replica_care.cut_links(world, node.uuid)
 
 
 async def _return_node(users: Users, _service: Service, _chances: random.Random) -> None:
     for node in sorted(users._world.nodes.values(), key=lambda node: node.name):
         if not node.answers:
-            node.bmc_lies = node.bmc_is_dark = node.is_hung = False
-            node.power_on()
+            node.recover()
             users._world.tell(node.name, "is back")
 
 
@@ -302,7 +309,21 @@ async def _play_by_hand(users: Users, service: Service, chances: random.Random) 
     by_hand.Play(users._world, users._watch, instance)
 
 
-SUBMISSIONS = frozenset({"move", "move-many", "failover", "start-or-stop", "delay", "tag", "evacuate"})
+def _of_replicas(deed: replica_care.Deed) -> Callable[[Users, Service, random.Random], Awaitable[None]]:
+    async def done(users: Users, service: Service, chances: random.Random) -> None:
+        if opcodes := deed(users._world, service.configuration.current, chances):
+            await users._submit(service, _job(*opcodes))
+
+    return done
+
+
+async def _ask_plan(users: Users, service: Service, _chances: random.Random) -> None:
+    users._watch.look_at_plan(service)
+
+
+SUBMISSIONS = frozenset(
+    {"move", "move-many", "failover", "start-or-stop", "delay", "tag", "evacuate", *replica_care.SUBMISSIONS}
+)
 DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "move": Users._move,
     "move-many": Users._move_many,
@@ -325,7 +346,9 @@ DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "node-fails": _fail_node,
     "node-returns": _return_node,
     "pause-rounds": _pause_rounds,
+    **{name: _of_replicas(deed) for name, deed in replica_care.DEEDS.items()},
     "clock": _change_clock,
     "import": _import,
     "play-by-hand": _play_by_hand,
+    "ask-plan": _ask_plan,
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.by_hand import Play
     from tests.simulation.case import Case
     from tests.simulation.clock import Loop
+    from tests.simulation.disks import Disks
     from tests.simulation.nodes import Node
     from tests.simulation.processes import Living, Process
 
@@ -77,6 +78,8 @@ class World:
         self.misplaced: set[str] = set()
         self.acting: Process | None = None
         self.nodes: dict[str, Node] = {}
+        self.disks: Disks | None = None
+        self.cut_links: set[frozenset[str]] = set()
         self.known: clusters.Cluster | None = None
         self.on_spooled: Callable[[], object] = lambda: None
         self.guests: dict[str, set[str]] = {}

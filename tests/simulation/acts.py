@@ -1,0 +1,96 @@
+"""What plays have in common: how they fail, what they record, and which nodes answer them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from tests.simulation.disks import Replicas
+    from tests.simulation.world import World
+
+    Play = Generator[float, None, Any]
+
+LOOK, MOVE, STOP, RECORD = 2.0, 30.0, 10.0, 0.5
+"""Seconds that a part of a play takes at the most."""
+
+
+class PlayFailed(Exception):
+    """A task of the play has failed; `value` is what the play leaves all the same."""
+
+    def __init__(self, text: str, value: Any = None) -> None:
+        super().__init__(text)
+        self.value = value
+
+
+def record(world: World, run: Path, *stated: changes.Change) -> None:
+    """Record, as a play does: what it was told to be durable is what must be on record in the end."""
+    said = [key for change in stated if (key := _said(change)) is not None]
+    for name, _ in said:
+        world.recorded.pop(name, None)
+    run_records.append(run, *(recording.encode(change) for change in stated))
+    world.recorded.update(said)
+    world.lines[run] = (run / run_records.CHANGES).read_bytes()
+    if world.happens("power-loss-after-record"):
+        world.cut_power(RECORD, "after a record")
+    world.tell("recorded by", f"{run.parent.name}/{run.name}", *(type(change).__name__ for change in stated))
+
+
+def _said(change: changes.Change) -> tuple[tuple[str, str], str] | None:
+    if isinstance(change, changes.InstanceNodes):
+        return (change.instance, "primary_node"), change.primary
+    if isinstance(change, changes.InstanceState):
+        return (change.instance, "admin_state"), change.admin_state
+    return None
+
+
+def check_answers(world: World, *nodes: str) -> None:
+    """Fail where one of these nodes (UUIDs) does not answer."""
+    for uuid in nodes:
+        if not world.nodes[uuid].answers:
+            raise PlayFailed(f"{world.nodes[uuid].name} does not answer")
+
+
+def check_runs(world: World, instance: str, node: str) -> None:
+    """Fail where the instance does not run on the node any more."""
+    if node not in world.guests[instance]:
+        raise PlayFailed("it does not run any more")
+
+
+def may_fail(world: World, where: str) -> None:
+    if world.happens("play-fails"):
+        raise PlayFailed(f"the world lets it fail {where}")
+
+
+def replicas(world: World, instance: str) -> Replicas:
+    """Those of an instance (UUID)."""
+    assert world.disks is not None
+    return world.disks.of[instance]
+
+
+def start(world: World, instance: str, node: str) -> None:
+    """An instance is started on a node that may write its disks; where it runs elsewhere it runs twice."""
+    if node in world.guests[instance]:
+        return
+    replicas(world, instance).begin(node)
+    world.guests[instance].add(node)
+    if len(world.guests[instance]) > 1 and instance not in world.misplaced:
+        found = sorted(world.names[uuid] for uuid in world.guests[instance])
+        world.violated(f"{world.names[instance]} runs twice: on {' and '.join(found)}")
+
+
+def stop(world: World, instance: str, node: str) -> None:
+    world.guests[instance].discard(node)
+    replicas(world, instance).finish(node)
+
+
+def hand_over(world: World, instance: str, source: str, target: str) -> None:
+    """A live migration ends, within a moment: libvirt pauses it here and resumes it there."""
+    replicas(world, instance).finish(source)
+    replicas(world, instance).begin(target, moves=True)
+    world.guests[instance] = {target}

@@ -1,0 +1,121 @@
+"""Bugs that people planted who had not read the simulation; `mutants.py` puts them back as those of the past."""
+
+from __future__ import annotations
+
+from tests.chaos.mutants.mutant import Edit, Mutant
+
+BOOK = "daemon/jobs/book.py"
+DESK = "daemon/locks/desk.py"
+QUEUE = "daemon/jobs/queue.py"
+STORE = "daemon/jobs/store.py"
+ROUNDS = "daemon/maintenance/rounds.py"
+READINGS = "daemon/maintenance/power_readings.py"
+REPORTS = "daemon/maintenance/reports.py"
+
+PLANTED = (
+    Mutant(
+        "locks_of_plays_dropped",
+        16,
+        "a restart drops the locks of plays by hand (planted)",
+        (
+            Edit(
+                DESK,
+                "        if owner.livelock and not _may_live(Path(owner.livelock)):\n",
+                "        if owner.livelock:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "book_before_disk",
+        24,
+        "a job's change counts before it is on the disk, and after a refused write, too (planted)",
+        (
+            Edit(
+                BOOK,
+                "        job = rule(self.jobs[number])\n"
+                "        if is_durable:\n"
+                "            self._store.save(job)\n"
+                "        self.jobs[number] = job\n",
+                "        job = self.jobs[number] = rule(self.jobs[number])\n"
+                "        if is_durable:\n"
+                "            self._store.save(job)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "running_by_status",
+        25,
+        "a job that is being canceled while its opcode runs does not count as running (planted)",
+        (
+            Edit(
+                QUEUE,
+                "    return any(opcode.status is values.Status.RUNNING for opcode in job.opcodes)\n",
+                "    return job.status is values.Status.RUNNING\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "lone_job_unsynced",
+        26,
+        "the name of a job that is written alone is not durable (planted)",
+        (
+            Edit(
+                STORE,
+                "            durable_files.sync_folder(self._folder)\n"
+                "        except (OSError, errors.StoreFailed) as error:\n"
+                "            for folder in made:\n",
+                "                durable_files.sync_folder(self._folder)\n"
+                "        except (OSError, errors.StoreFailed) as error:\n"
+                "            for folder in made:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "plan_of_silence",
+        27,
+        "a plan is kept though other nodes are silent now (planted)",
+        (
+            Edit(
+                ROUNDS,
+                "        facts = (at_work, jobs, silent, evidence, recovered, unstarted)\n",
+                "        facts = (at_work, jobs, evidence, recovered, unstarted)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "reader_failed",
+        28,
+        "BMCs whose reader failed are never read again (planted)",
+        (
+            Edit(
+                READINGS,
+                "            self._failures.recovered(PART)\n        except (errors.RoundsmanError,",
+                "            for uuid in left.values():\n"
+                "                self._answered(uuid, batch[uuid], power.State.UNKNOWN, began=began)\n"
+                "            self._failures.recovered(PART)\n        except (errors.RoundsmanError,",
+            ),
+            Edit(
+                READINGS,
+                "        finally:\n"
+                "            for uuid in left.values():\n"
+                "                self._answered(uuid, batch[uuid], power.State.UNKNOWN, began=began)\n"
+                "\n    def _answered",
+                "\n    def _answered",
+            ),
+        ),
+    ),
+    Mutant(
+        "off_dated_anew",
+        29,
+        "since when a node is off is dated anew by the wall clock at every look (planted)",
+        (
+            Edit(
+                REPORTS,
+                "            uuid: self._offs[uuid]\n"
+                "            if uuid in self._offs and self._offs[uuid].wall == at\n"
+                "            else dataclasses.replace(now.earlier(max(0.0, now.wall - at)), wall=at)\n",
+                "            uuid: dataclasses.replace(now.earlier(max(0.0, now.wall - at)), wall=at)\n",
+            ),
+        ),
+    ),
+)
