@@ -111,6 +111,9 @@ class PowerReadings:
             else:
                 self._watched[uuid] = _Watch(target, due=0.0)
                 self._awake.set()
+        if not targets:
+            # Nothing is retried any more.
+            self._failures.recovered(PART)
 
     def state(self, node: str) -> power.State | None:
         """What the BMC of a node (UUID) said last; None where it was not asked, or has not answered for long."""
@@ -165,7 +168,8 @@ class PowerReadings:
                     self._answered(uuid, batch[uuid], outcome.after, began=began)
             self._failures.recovered(PART)
         except (errors.RoundsmanError, OSError, ValueError) as error:
-            self._failures.failed(PART, error, remedy="see the error; it is retried every few seconds")
+            if self._watched:
+                self._failures.failed(PART, error, remedy="see the error; it is retried every few seconds")
         finally:
             for uuid in left.values():
                 self._answered(uuid, batch[uuid], power.State.UNKNOWN, began=began)

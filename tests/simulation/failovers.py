@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, reports, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers as rule
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -178,13 +178,24 @@ class Failover:
         return stated
 
     def _give_up(self, seconds: Any) -> None:
-        """What is stated is within what is allowed where no person said more."""
+        """What is stated is within what is allowed where no person said more, and the source has not said otherwise."""
         assert self.world.known is not None
+        if self._said_alone():
+            self.world.violated(f"{self.replicas.name} fails over although its source had said that it writes alone")
         limit = replica_evidence.max_loss(self.world.known, self.source.uuid)
         if not isinstance(seconds, (int, float)) or seconds > limit:
             self.world.violated(f"a failover of {self.replicas.name} may lose {seconds} s, and {limit} s are allowed")
         else:
             self.replicas.give_up(self.target.uuid, seconds)
+
+    def _said_alone(self) -> bool:
+        """Whether the last report of the source that was accepted says that its replica has no peer."""
+        assert self.world.disks is not None
+        where, resource = tree.Tree(self.world.root), self.world.disks.resources[self.instance]
+        for path in where.reports.glob(f"{self.source.uuid}.json"):
+            report = reports.read(path.read_bytes(), cluster_key=where.hmac_key.read_bytes(), accept_cluster_key=True)
+            return any(fact.resource == resource and fact.is_alone for fact in report.facts.replicas or ())
+        return False
 
     def _back(self, failure: Exception) -> Play:
         """It broke off after the stop: the instance is started again where it was."""

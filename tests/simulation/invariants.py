@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
+from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.incidents import RepairStatus
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
@@ -103,6 +105,7 @@ class Watch:
                 self._take_import(before, self._known)
             else:
                 self._look_at_offline(before, self._known)
+            self._look_at_incidents(service, before, self._known)
         self._look_at_ends(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
         # ends with them.
@@ -165,6 +168,20 @@ class Watch:
                 self._ended[number] = (job.status, job.ended)
                 self._seen_ended[number] = self._world.now
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
+
+    def _look_at_incidents(self, service: Service, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
+        """No incident fails because moves ended with the controller, unless that has happened too often."""
+        open_before = (
+            {incident.uuid for incident in before.maintenance.incidents if incident.is_open} if before else set()
+        )
+        for incident in now.maintenance.incidents:
+            if incident.uuid not in open_before or incident.repair_status is not RepairStatus.FAILED:
+                continue
+            jobs = [service.queue.jobs[number] for number in incident.jobs if number in service.queue.jobs]
+            failed = [job for job in jobs if job.status is values.Status.ERROR]
+            lost = [job for job in failed if any(opcode.result == plays.LOST for opcode in job.opcodes)]
+            if len(jobs) == len(incident.jobs) and failed == lost and 0 < len(lost) <= outcomes.RETRIES:
+                self._world.violated(f"an incident fails because {len(lost)} moves were lost: {incident.reason}")
 
     def _look_at_offline(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
         """A node that a round takes out of service has been emptied, and one that is known to be off is off."""

@@ -223,6 +223,20 @@ def test_a_reader_that_fails_is_reported_and_tried_again() -> None:
     virtual.run(scenario())
 
 
+def test_a_reader_that_failed_fails_no_more_once_nothing_is_to_be_read() -> None:
+    async def scenario() -> None:
+        bmcs = Bmcs()
+        bmcs.failure = "bmc.json: Permission denied"
+        async with bmcs.at_work():
+            bmcs.watch("node3")
+            await asyncio.sleep(5)
+            assert bmcs.failures.listed()
+            bmcs.watch()
+            assert bmcs.failures.listed() == []
+
+    virtual.run(scenario())
+
+
 def test_what_was_read_before_this_process_was_suspended_dates_nothing() -> None:
     async def scenario() -> None:
         bmcs = Bmcs()
