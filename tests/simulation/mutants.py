@@ -289,9 +289,28 @@ FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
     "failed_sync_forgotten": ({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "read_only_relies_on_disk": ({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "locks_of_plays_dropped": ({}, ("play-by-hand", "tag", "kill")),
+    "full_disk_ends_start": ({"disk-full": 0.05, "kill-at-sync": 0.01}, ("move", "tag", "kill")),
+    "lost_move_fails": ({"process-killed": 0.15}, ("report", "tag")),
+    "book_before_disk": ({"disk-full": 0.03}, ("move", "move", "kill")),
+    "running_by_status": ({}, ("move", "cancel", "kill")),
+    "lone_job_unsynced": ({"power-loss-at-sync": 0.01}, ("tag", "power-loss")),
+    "reader_failed": ({"agents": 1.0, "bmc-reader-fails": 0.3}, ("node-fails", "node-returns")),
 }
 """Those that few seeds find, each with the faults and the steps that find it soon; without steps those of the seed."""
-SELDOM = frozenset({"numbers_not_promised", "look_not_settled", *FREQUENT})
+SELDOM = frozenset(
+    {
+        "numbers_not_promised",
+        "look_not_settled",
+        "commands_forgotten",
+        "return_unnoticed",
+        "round_overtaken",
+        "word_taken_back",
+        "life_forgotten",
+        "plan_of_silence",
+        "off_dated_anew",
+        *FREQUENT,
+    }
+)
 """Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
 
 
