@@ -62,6 +62,12 @@ def check_runs(world: World, instance: str, node: str) -> None:
         raise PlayFailed("it does not run any more")
 
 
+def check_linked(world: World, first: str, second: str) -> None:
+    """Fail where two nodes do not reach each other by their addresses for replication, which migrations use, too."""
+    if frozenset((first, second)) in world.cut_links:
+        raise PlayFailed("the nodes do not reach each other")
+
+
 def may_fail(world: World, where: str) -> None:
     if world.happens("play-fails"):
         raise PlayFailed(f"the world lets it fail {where}")

@@ -116,7 +116,8 @@ class Play(processes.Living):
         try:
             replicas.shared(source)
             replicas.shared(target)
-        except Rejected as error:
+            acts.check_linked(world, source, target)
+        except (acts.PlayFailed, Rejected) as error:
             world.tell(self.name, "may not move it:", error)
             return
         self._is_unrecorded = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.incidents import RepairStatus
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
@@ -247,6 +248,8 @@ class Watch:
         for incident in cluster.maintenance.incidents:
             if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
                 self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
+            if incident.is_open and dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at:
+                self._world.violated(f"{self._world.names[incident.node]} is back, and its incident goes on")
         self._check_parts(service)
         self._look_at_promised(service)
         self._check_recorded(cluster)

@@ -16,6 +16,7 @@ from tests.simulation.acts import (
     STOP,
     PlayFailed,
     check_answers,
+    check_linked,
     check_runs,
     hand_over,
     may_fail,
@@ -105,6 +106,7 @@ def _migrate_live(world: World, run: Path, instance: str, source: str, target: s
         yield MOVE
         check_answers(world, source, target)
         check_runs(world, instance, source)
+        check_linked(world, source, target)
         hand_over(world, instance, source, target)
     except (PlayFailed, Rejected):
         if source in world.guests[instance]:

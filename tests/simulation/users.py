@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 MOST_MOVES = 6
-STANDS_STILL, STOPPED_SECONDS, LONGEST_JUMP = 0.3, 600.0, 3600.0
+STANDS_STILL, STOPPED_SECONDS, SHORT_JUMP, LONGEST_JUMP = 0.3, 600.0, 60.0, 3600.0
 """How often of its changes the clock stands still, for how many seconds at most, and how far it jumps at most."""
 
 
@@ -297,7 +297,8 @@ async def _change_clock(users: Users, _service: Service, chances: random.Random)
 
         world.at(seconds, go_on)
     else:
-        world.set_clock(chances.choice((-1, 1, 0)) * chances.random() * LONGEST_JUMP)
+        longest = chances.choice((SHORT_JUMP, LONGEST_JUMP))
+        world.set_clock(chances.choice((-1, 1, 0)) * chances.random() * longest)
 
 
 async def _import(users: Users, service: Service, chances: random.Random) -> None:
