@@ -234,8 +234,8 @@ HISTORY = (
         (
             Edit(
                 OUTCOMES,
-                "    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes) or _is_taken_back(job):\n",
-                "    if refusals([job]) or _is_taken_back(job):\n",
+                "    return _is_lost(opcode) or _is_refused(opcode)\n",
+                "    return _is_refused(opcode)\n",
             ),
         ),
     ),
