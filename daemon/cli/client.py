@@ -134,11 +134,11 @@ class Daemon:
 def find_daemon(ctx: typer.Context) -> Daemon:
     """Find the daemon that the options of this command name."""
     daemon = located(ctx.find_root().params.get("root"))
-    daemon.notice = notice(ctx, daemon.notice.how or _diversion(ctx, daemon.root))
+    daemon.notice = notice(ctx, daemon.notice.how or diversion(ctx, daemon.root))
     return daemon
 
 
-def _diversion(ctx: typer.Context, root: Path) -> str:
+def diversion(ctx: typer.Context, root: Path) -> str:
     """Why a command leaves this machine's own cluster, if its words do not say so; or ''."""
     source = ctx.find_root().get_parameter_source("root")
     is_named = source is None or source.name != "ENVIRONMENT"

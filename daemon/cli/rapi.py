@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors, tree
+from ...plugins.plugin_utils.config import store
 from ..remote import users
 from ..remote.users import Access  # noqa: TC001 - Typer reads the annotations at run time
-from . import by_hand_audit, output, places
+from . import by_hand_audit, client, output, places
 
 app = typer.Typer(help="The remote API.", no_args_is_help=True)
 user = typer.Typer(help="Users of the remote API, and what they may do.", no_args_is_help=True)
@@ -30,7 +31,7 @@ def add(
     access: Annotated[Access, typer.Option(help="Read only, or everything.")] = users.Access.READ,
 ) -> None:
     """Make a user; the password is asked for twice, or is the first line of standard input."""
-    where = _where(ctx)
+    where = _to_be_changed(ctx)
     users.add(where.rapi_users, name, password=_password(name), access=access)
     by_hand_audit.append(where, f"rapi user add {name} --access {access.value}")
 
@@ -43,7 +44,7 @@ def passwd(
     access: Annotated[Access | None, typer.Option(help="Change what the user may do, too.")] = None,
 ) -> None:
     """Give a user another password; it is read as by `add`."""
-    where = _where(ctx)
+    where = _to_be_changed(ctx)
     users.change(where.rapi_users, name, password=_password(name), access=access)
     by_hand_audit.append(where, f"rapi user passwd {name}" + (f" --access {access.value}" if access else ""))
 
@@ -51,7 +52,7 @@ def passwd(
 @user.command("remove", epilog="Example: roundsman rapi user remove monitoring")
 def remove(ctx: typer.Context, name: Name) -> None:
     """Take a user away; what is being answered at this moment still is."""
-    where = _where(ctx)
+    where = _to_be_changed(ctx)
     users.remove(where.rapi_users, name)
     by_hand_audit.append(where, f"rapi user remove {name}")
 
@@ -70,6 +71,19 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 def _where(ctx: typer.Context) -> tree.Tree:
     chosen: Path | None = ctx.find_root().params.get("root")
     return tree.Tree(Path("/") if chosen is None else places.root(chosen))
+
+
+def _to_be_changed(ctx: typer.Context) -> tree.Tree:
+    where = _where(ctx)
+    client.notice(ctx, client.diversion(ctx, where.root)).tell(where.root, lambda: _cluster_name(where))
+    return where
+
+
+def _cluster_name(where: tree.Tree) -> str:
+    try:
+        return store.read(where.config).cluster.cluster_name
+    except (errors.RoundsmanError, OSError):
+        return "(name unknown)"
 
 
 def _password(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import argon2
 import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import client
 from ansible_collections.roundsman.cluster.daemon.remote import users
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 
@@ -28,6 +29,19 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
 
 def says(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_a_change_away_from_the_cluster_of_this_machine_says_which_one_is_meant(
+    where: tree.Tree, tmp_path: Path, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tree.Tree(tmp_path / "own")
+    own.config.parent.mkdir(parents=True)
+    own.config.touch()
+    monkeypatch.setattr(client, "OWN", own.root)
+    says(monkeypatch, "one\n")
+    told = f"roundsman: this acts on cluster (name unknown) in {where.root}, because ROUNDSMAN_ROOT is set\n"
+    assert roundsman("rapi", "user", "add", "rita") == (0, "", told)
+    assert roundsman("rapi", "user", "list")[2] == ""
 
 
 class Terminal(io.StringIO):
