@@ -179,8 +179,8 @@ class Watch:
             if incident.uuid not in open_before or incident.repair_status is not RepairStatus.FAILED:
                 continue
             jobs = [service.queue.jobs[number] for number in incident.jobs if number in service.queue.jobs]
-            failed = [job for job in jobs if job.status is values.Status.ERROR]
-            lost = [job for job in failed if any(opcode.result == plays.LOST for opcode in job.opcodes)]
+            failed = [job for job in jobs if job.is_final and job.status is not values.Status.SUCCESS]
+            lost = [job for job in failed if any(_is_lost(opcode) for opcode in job.opcodes)]
             if len(jobs) == len(incident.jobs) and failed == lost and 0 < len(lost) <= outcomes.RETRIES:
                 self._world.violated(f"an incident fails because {len(lost)} moves were lost: {incident.reason}")
 
@@ -301,6 +301,12 @@ class Watch:
 
 def _has_ended(job: values.Job, index: int) -> bool:
     return job.opcodes[index].status in values.FINAL
+
+
+def _is_lost(opcode: values.Opcode) -> bool:
+    """Whether a move ended with the controller; one that a person canceled has not."""
+    is_move = opcode.kind in outcomes.MOVES
+    return is_move and opcode.status is values.Status.ERROR and opcode.result == plays.LOST
 
 
 def _promises(job: values.Job) -> dict[int, str]:
