@@ -62,10 +62,11 @@ def check_runs(world: World, instance: str, node: str) -> None:
         raise PlayFailed("it does not run any more")
 
 
-def check_linked(world: World, first: str, second: str) -> None:
-    """Fail where two nodes do not reach each other by their addresses for replication, which migrations use, too."""
-    if frozenset((first, second)) in world.cut_links:
-        raise PlayFailed("the nodes do not reach each other")
+def check_linked(world: World, instance: str, source: str) -> None:
+    """Fail where the replicas have parted: a migration goes over the same link, and breaks off with it."""
+    device = replicas(world, instance).device(source)
+    if device is None or not device.is_together:
+        raise PlayFailed("the migration broke off with the link")
 
 
 def may_fail(world: World, where: str) -> None:

@@ -116,7 +116,7 @@ class Play(processes.Living):
         try:
             replicas.shared(source)
             replicas.shared(target)
-            acts.check_linked(world, source, target)
+            acts.check_linked(world, self.uuid, source)
         except (acts.PlayFailed, Rejected) as error:
             world.tell(self.name, "may not move it:", error)
             return

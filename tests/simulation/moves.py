@@ -106,7 +106,7 @@ def _migrate_live(world: World, run: Path, instance: str, source: str, target: s
         yield MOVE
         check_answers(world, source, target)
         check_runs(world, instance, source)
-        check_linked(world, source, target)
+        check_linked(world, instance, source)
         hand_over(world, instance, source, target)
     except (PlayFailed, Rejected):
         if source in world.guests[instance]:
