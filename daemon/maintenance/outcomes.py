@@ -5,7 +5,8 @@ for when it is settled, and the next round plans from there. What did not happen
 its play. An instance whose new primary was on record already may be down: it is started there, which changes nothing
 where it runs. Nor is a move a failure that was refused before it began: what it was planned by has changed, as when a
 plan by hand has taken the room, and the next round plans by what is true now. A move that is lost or refused more than
-`RETRIES` times in a row fails the incident.
+`RETRIES` times in a row fails the incident. A move that ended without a result in a job that was taken back meanwhile
+counts as lost, too: it may have left its instance down.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _outcome(
 
 def _is_held(job: values.Job, known: Mapping[int, values.Job]) -> bool:
     """Whether a job waits for a person, was lost, refused or taken back, or did not begin because of such a job."""
-    if refusals([job]) or any(_is_repeated(opcode) for opcode in job.opcodes) or _is_taken_back(job):
+    if refusals([job]) or _is_taken_back(job) or any(_is_repeated(job, opcode) for opcode in job.opcodes):
         return True
     before = [known[entry.job] for entry in job.depends if entry.job in known]
     has_begun = any(opcode.started for opcode in job.opcodes)
@@ -101,9 +102,13 @@ def _is_taken_back(job: values.Job) -> bool:
     return job.status is values.Status.CANCELED and any(entry.source == submission.TAKEN_BACK for entry in job.reason)
 
 
-def _is_lost(opcode: values.Opcode) -> bool:
-    """Whether a move ended without a result, though nobody canceled it."""
-    return opcode.kind in MOVES and opcode.status is values.Status.ERROR and opcode.result == plays.LOST
+def _is_lost(job: values.Job, opcode: values.Opcode) -> bool:
+    """Whether a move of a job ended without a result, though no person canceled it."""
+    if opcode.kind not in MOVES or not opcode.started:
+        return False
+    if opcode.status is values.Status.CANCELED:
+        return _is_taken_back(job)
+    return opcode.status is values.Status.ERROR and opcode.result == plays.LOST
 
 
 def _is_refused(opcode: values.Opcode) -> bool:
@@ -111,19 +116,19 @@ def _is_refused(opcode: values.Opcode) -> bool:
     return opcode.kind in MOVES and opcode.status is values.Status.ERROR and not opcode.started
 
 
-def _is_repeated(opcode: values.Opcode) -> bool:
-    return _is_lost(opcode) or _is_refused(opcode)
+def _is_repeated(job: values.Job, opcode: values.Opcode) -> bool:
+    return _is_lost(job, opcode) or _is_refused(opcode)
 
 
 def _rows(jobs: Sequence[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
     """By instance (UUID) the unbroken row of lost or refused moves with which its moves end, the last one last."""
     ended = {job.id: job.status for job in jobs if job.is_final}
-    begun: dict[str, list[values.Opcode]] = {}
+    begun: dict[str, list[tuple[values.Job, values.Opcode]]] = {}
     for job in sorted(jobs, key=lambda job: job.id):
         for opcode in job.opcodes:
             if opcode.kind in MOVES and (opcode.started or (_is_refused(opcode) and not _is_kept(job, ended))):
-                begun.setdefault(str(opcode.params["instance"]), []).append(opcode)
-    found = {uuid: _row(opcodes) for uuid, opcodes in begun.items()}
+                begun.setdefault(str(opcode.params["instance"]), []).append((job, opcode))
+    found = {uuid: _row(moves) for uuid, moves in begun.items()}
     return {uuid: row for uuid, row in found.items() if row}
 
 
@@ -133,8 +138,9 @@ def _is_kept(job: values.Job, ended: Mapping[int, values.Status]) -> bool:
     return any(ended[entry.job] not in entry.statuses for entry in known)
 
 
-def _row(opcodes: Sequence[values.Opcode]) -> tuple[values.Opcode, ...]:
-    return tuple(reversed(list(itertools.takewhile(_is_repeated, reversed(opcodes)))))
+def _row(moves: Sequence[tuple[values.Job, values.Opcode]]) -> tuple[values.Opcode, ...]:
+    last = itertools.takewhile(lambda move: _is_repeated(*move), reversed(moves))
+    return tuple(reversed([opcode for _, opcode in last]))
 
 
 def _length(job: values.Job, lost: Mapping[str, Sequence[values.Opcode]]) -> int:

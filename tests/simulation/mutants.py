@@ -234,7 +234,7 @@ HISTORY = (
         (
             Edit(
                 OUTCOMES,
-                "    return _is_lost(opcode) or _is_refused(opcode)\n",
+                "    return _is_lost(job, opcode) or _is_refused(opcode)\n",
                 "    return _is_refused(opcode)\n",
             ),
         ),

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
+from ansible_collections.roundsman.cluster.daemon.jobs import plays, process, submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
@@ -183,6 +183,32 @@ def test_a_failover_that_was_lost_after_its_record_is_not_repeated_and_its_insta
         assert started.variables["step"]["instance"]["uuid"] == step["instance"]["uuid"]
         last = kinds(twin)
         assert last.index("startup") < len(last) - 1 - last[::-1].index("replace_disks"), "it runs before it is copied"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("end", ["lost", "overdue"])
+def test_a_failover_that_was_taken_back_while_it_ran_and_left_no_result_has_its_instance_started(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held success"}, limit=1)
+        twins.report(lab, running, "node2", FAILOVER)
+        work = asyncio.create_task(twins.settle(running))
+        (run,) = await twins.until_held(twin)
+        step = twin.specs[run].variables["step"]
+        recorded = changes.InstanceNodes(step["instance"]["uuid"], step["target"]["uuid"], tuple(step["secondaries"]))
+        taken_back = values.Reason(submission.TAKEN_BACK, "node4 is to be evacuated", 1)
+        await running.queue.cancel(int(run.parent.name), kill=False, reasons=(taken_back,))
+        run_records.append(run, recording.encode(recorded))
+        if end == "overdue":
+            monkeypatch.setattr(process, "overdue", lambda folder: folder == run)
+        twin.finish(run, "lost")
+        await work
+        assert running.queue.jobs[int(run.parent.name)].status is values.Status.CANCELED
+        assert incident(running).repair_status.value == "completed"
+        (started,) = [spec for spec in twin.specs.values() if spec.kind == "startup"]
+        assert started.variables["step"]["instance"]["uuid"] == step["instance"]["uuid"]
 
     asyncio.run(scenario())
 
