@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import tree
 
-LONGEST = 500
+LONGEST_TEXT = 500
 """Characters of the text of a line."""
 
 
 def append(where: tree.Tree, text: str, *, imported: Iterable[str] = ()) -> None:
     """Log what the caller has just done, and what an import brings, with the form of the daemon's lines."""
     account = log_output.account()
-    line = f"command {account} door=command-line text={json.dumps(text[:LONGEST], ensure_ascii=False)}"
+    line = f"command {account} door=command-line text={json.dumps(text[:LONGEST_TEXT], ensure_ascii=False)}"
     log_output.append_audit(where, [line, *(f"import {account}: {each}" for each in imported)])
 
 

@@ -1,7 +1,7 @@
 """All benches, one after the other: `python -m tests.bench`; `--write` keeps what they print in docs/performance.md.
 
-Each is a process of its own that prints its figures; one that fails, or is not over within its time, is said so at the
-end, and the others run. `--quick` has those that take about five minutes on two idle cores.
+Each is a process of its own that prints its figures. Those that fail, or are not over within their time, are listed at
+the end. `--quick` has those that take about five minutes on two idle cores.
 """
 
 from __future__ import annotations

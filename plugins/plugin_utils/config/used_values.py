@@ -83,7 +83,7 @@ def _given(owner: str, values: dict[str, str]) -> Iterator[Value]:
 
 def _shown(field: str, value: str) -> str:
     if field != "domain_xml":
-        return _cut(value)
+        return secret_values.HIDDEN if secret_values.is_secret(field.rpartition(".")[2]) else _cut(value)
     digest = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()
     return f"{_cut(value.strip().partition(chr(10))[0])} (SHA-256 {digest})"
 

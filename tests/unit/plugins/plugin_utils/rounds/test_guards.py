@@ -171,3 +171,25 @@ def test_a_dead_node_that_lived_since_it_was_known_to_be_off_waits_until_it_is_c
     assert ("`roundsman node power" in refusal.unblock) is bool(ndparams), "nothing commands what has no BMC"
     again = clusters.with_node(cluster, dataclasses.replace(node, off_since=21.0, alive_at=20.0))
     assert guards.unconfirmed(again, incident) is None
+
+
+def test_each_guard_holds_an_evacuation() -> None:
+    failed_over = {"instance": "u-instance1", "source": "u-node1", "target": "u-node2"}
+    coming = unfinished.Job(7, (work.Opcode("failover", failed_over),))
+    table = "node1 9000 9000 unpowered\nnode2 9000 9000\nnode3 9000 9000\ninstance1 drbd 1 1 node1 node2\n"
+    asks = "incident a1 node2 evacuate noted 1\nsettings storm_minimum=99 "
+
+    def held(settings: str, *jobs: unfinished.Job) -> str:
+        cluster = tables.read(table + asks + settings)
+        refusal = guards.held(cluster, cluster.maintenance.incidents[0], begun=(), avoid=(), jobs=jobs)
+        return "" if refusal is None else refusal.reason.split(":")[0]
+
+    assert held("") == ""
+    assert held("storm_minimum=1 storm_fraction=0.1") == "storm"
+    assert held("", coming) == "waits"
+    assert held("capacity_reserve=99") == "capacity"
+    cluster = tables.read(table + asks)
+    died = incidents.note(dead_nodes.report(cluster.node("node2")), node="u-node2", uuid="d1", now=2.0)
+    refusal = guards.held(cluster, died, begun=(), avoid=(), jobs=())
+    assert refusal is not None
+    assert "it may run its instances" in refusal.reason
