@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from ..plugins.module_utils.domain import control_characters
 from ..plugins.plugin_utils import ansible_runs, installed_version
 
 
@@ -19,9 +20,16 @@ def main() -> None:
     environment = {
         **os.environ,
         "PATH": f"{program.parent}:{os.environ.get('PATH', os.defpath)}",
+        # Ansible itself obeys `./ansible.cfg`, whoever wrote it.
+        "ANSIBLE_CONFIG": os.environ.get("ANSIBLE_CONFIG")
+        or ansible_runs.configuration_file(warn=_warn, in_working_folder=True),
         "ANSIBLE_COLLECTIONS_PATH": f"{ansible_runs.COLLECTIONS}:{collections}",
     }
     os.execve(program, [str(program), *sys.argv[1:]], environment)  # noqa: S606 - the terminal and the exit status are the play's
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"{control_characters.escaped(text)}\n")
 
 
 if __name__ == "__main__":

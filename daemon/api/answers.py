@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,63 @@ class Json(Response):
         return encoded(content)
 
 
-class Shared:
-    """An answer about the whole cluster that anybody may ask for: to make it keeps the daemon from all other work.
+@dataclass
+class _Awaited:
+    """An answer that is yet to be made, and how many requests wait for it."""
 
-    Requests that come before one is made share it, so each is answered with what is true after it came. Making it
-    takes at most one part in `1 + REST` of the time, however often it is asked for.
+    making: asyncio.Task[bytes]
+    requests: int = 0
+
+
+class SharedByName:
+    """Answers that anybody may ask for, each about one object: to make one keeps the daemon from all other work.
+
+    Requests for a name that come before its answer is made share it, so each is answered with what is true after it
+    came. One is made at a time, and making all of them takes at most one part in `1 + REST` of the time, however often
+    and for however many names they are asked for. An answer that no request waits for any more is not made.
     """
+
+    def __init__(
+        self,
+        make: Callable[[str], Any],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._make, self._clock, self._sleep = make, clock, sleep
+        self._next: dict[str, _Awaited] = {}
+        self._turn = asyncio.Lock()
+        self._due = 0.0
+
+    async def get(self, name: str) -> bytes:
+        """The next one to be made for a name, as JSON text."""
+        if name not in self._next:
+            self._next[name] = _Awaited(asyncio.get_running_loop().create_task(self._made(name)))
+        awaited = self._next[name]
+        awaited.requests += 1
+        try:
+            # The end of one request does not end that of the others.
+            return await asyncio.shield(awaited.making)
+        finally:
+            awaited.requests -= 1
+            if not awaited.requests and self._next.get(name) is awaited:
+                del self._next[name]
+                awaited.making.cancel()
+
+    async def _made(self, name: str) -> bytes:
+        async with self._turn:
+            await self._sleep(max(0.0, self._due - self._clock()))
+            del self._next[name]
+            began = self._clock()
+            try:
+                return encoded(self._make(name))
+            finally:
+                now = self._clock()
+                self._due = now + REST * (now - began)
+
+
+class Shared:
+    """An answer about the whole cluster, made as those of `SharedByName` are."""
 
     def __init__(
         self,
@@ -62,25 +114,11 @@ class Shared:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._make, self._clock, self._sleep = make, clock, sleep
-        self._next: asyncio.Task[bytes] | None = None
-        self._due = 0.0
+        self._answers = SharedByName(lambda _: make(), clock=clock, sleep=sleep)
 
     async def get(self) -> Response:
         """The next one to be made."""
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._made())
-        # The end of one request does not end that of the others.
-        return Listed(await asyncio.shield(self._next))
-
-    async def _made(self) -> bytes:
-        await self._sleep(max(0.0, self._due - self._clock()))
-        self._next, began = None, self._clock()
-        try:
-            return encoded(self._make())
-        finally:
-            now = self._clock()
-            self._due = now + REST * (now - began)
+        return Listed(await self._answers.get(""))
 
 
 class Listed(Response):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
 from . import asking, explanations, page, replica_views, views, waiting
-from .answers import Json, Shared
+from .answers import Json, Shared, SharedByName
 from .snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def router(service: Service, *, is_local: bool = False) -> APIRouter:
     _maintenance(routes, service)
     snapshots = Snapshots(lambda: service.configuration.current)
     _objects(routes, service, snapshots)
-    _page(routes, service, snapshots)
+    waits = waiting.Waits()
+    _explanations(routes, service, snapshots, waits)
+    _page(routes, service, snapshots, waits)
     return routes
 
 
@@ -107,39 +109,37 @@ def _objects(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     async def jobs() -> Response:
         return await shown_jobs.get()
 
-    @routes.get("/1/explain/{node}")
-    async def explain(node: str) -> Response:
-        """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
+
+def _explanations(routes: APIRouter, service: Service, snapshots: Snapshots, waits: waiting.Waits) -> None:
+    def explained(uuid: str) -> Any:
         cluster = service.configuration.current
-        is_node = node in cluster.nodes or any(known.name == node for known in cluster.nodes.values())
-        is_instance = any(node in {known.uuid, known.name} for known in cluster.instances.values())
-        if not is_node and is_instance:
-            failing = service.failures.listed()
-            return Json(
-                replica_views.explain(cluster, node, intake=service.intake, queue=service.queue, failing=failing)
-            )
-        if not is_node:
-            raise errors.NotFound(f"there is no node or instance {node!r}")
-        told = explanations.explain(
-            cluster,
-            node,
-            intake=service.intake,
-            queue=service.queue,
-            preview=service.rounds.preview(),
-            silent=service.dead.verdicts,
-            failing=service.failures.listed(),
+        intake, queue, failing = service.intake, service.queue, service.failures.listed()
+        if uuid not in cluster.nodes:
+            return replica_views.explain(cluster, uuid, intake=intake, queue=queue, failing=failing)
+        preview, silent = service.rounds.preview(), service.dead.verdicts
+        return explanations.explain(
+            cluster, uuid, intake=intake, queue=queue, preview=preview, silent=silent, failing=failing
         )
-        return Json(told)
+
+    shown = SharedByName(explained)
+
+    @routes.get("/1/explain/{node}")
+    async def explain(request: Request, who: asking.Requesting, node: str) -> Response:
+        """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
+        uuid = snapshots.newest().find(node).uuid
+
+        async def text() -> orjson.Fragment:
+            return orjson.Fragment(await shown.get(uuid))
+
+        return await waits.answer(request, who, text())
 
 
-def _page(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+def _page(routes: APIRouter, service: Service, snapshots: Snapshots, waits: waiting.Waits) -> None:
     shown = Shared(lambda: page.state(service, snapshots))
 
     @routes.get("/1/page")
     async def page_state() -> Response:
         return await shown.get()
-
-    waits = waiting.Waits()
 
     @routes.get("/1/news")
     async def news(

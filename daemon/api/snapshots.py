@@ -36,6 +36,22 @@ class Snapshot:
             found[node.group].append(node.name)
         return found
 
+    @functools.cached_property
+    def _nodes_by_name(self) -> dict[str, clusters.Node]:
+        return {node.name: node for node in self.cluster.nodes.values()}
+
+    def find(self, name: str) -> clusters.Node | clusters.Instance:
+        """The node, else the instance, with this name or UUID.
+
+        Raises:
+            NotFound: there is neither.
+        """
+        node = self.cluster.nodes.get(name) or self._nodes_by_name.get(name)
+        found = node or self.cluster.instances.get(name) or self.holdings.by_name.get(name)
+        if found is None:
+            raise errors.NotFound(f"there is no node or instance {name!r}")
+        return found
+
     def instance(self, name: str) -> clusters.Instance:
         """The instance with this name or UUID.
 

@@ -117,7 +117,7 @@ class _Run:
         self._options = ["-i", str(inventory.resolve()), *(["--limit", limit] if limit else [])]
         self._options += ["--become"] if become else []
         # The hosts are reached as the person reaches them, who may have a configuration beside the inventory.
-        self._config = ansible_runs.configuration_file(folder, warn=output.warning, in_working_folder=True)
+        self._config = ansible_runs.configuration_file(warn=output.warning, in_working_folder=True)
         self._stand = ansible_runs.working_folder(folder, warn=output.warning)
 
     def play(self, playbook: str, variables: dict[str, Any]) -> None:

@@ -177,7 +177,7 @@ def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.
         command = [program, "-f", str(forks), "-i", str(folder / "roundsman.yml")]
         command += ["-e", f"@{folder / 'variables.json'}", str(ansible_runs.PLAYBOOKS / "epo.yml")]
         own = {
-            "ANSIBLE_CONFIG": ansible_runs.configuration_file(folder, warn=output.warning),
+            "ANSIBLE_CONFIG": ansible_runs.configuration_file(warn=output.warning),
             "ANSIBLE_HOME": str(folder / "ansible"),
             "ANSIBLE_INVENTORY_ENABLED": "roundsman.cluster.cluster",
             "ANSIBLE_STDOUT_CALLBACK": "roundsman.cluster.steps",

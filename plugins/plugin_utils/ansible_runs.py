@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 COLLECTIONS = Path(__file__).absolute().parents[5]
 """The folder whose `ansible_collections` this program was imported from, links and all."""
+NO_CONFIGURATION = PLAYBOOKS / "empty.cfg"
+"""A configuration of Ansible that sets nothing; Ansible reads only files whose names end as its do."""
 SYSTEM_COLLECTIONS = "/usr/share/ansible/collections"
 
 
@@ -68,8 +70,8 @@ def _refuse_plugins_of_others(own: Path) -> None:
         raise errors.Refused(f"others can create files in {own}")
 
 
-def configuration_file(folder: Path, *, warn: Callable[[str], None], in_working_folder: bool = False) -> str:
-    """The `ansible.cfg` of a run that a command starts: the person's or the machine's, else an empty one in `folder`.
+def configuration_file(*, warn: Callable[[str], None], in_working_folder: bool = False) -> str:
+    """The `ansible.cfg` of a run that a command starts: the person's or the machine's, else an empty one.
 
     Ansible itself would take `./ansible.cfg` first, whoever wrote it. Here it counts only where `in_working_folder`
     asks for it, and like the others only if nobody but root or the caller could have written it.
@@ -85,6 +87,4 @@ def configuration_file(folder: Path, *, warn: Callable[[str], None], in_working_
                 return str(path)
         except errors.Refused as error:
             warn(f"this configuration of Ansible is not used: {error}")
-    empty = folder / "ansible.cfg"
-    empty.touch()
-    return str(empty)
+    return str(NO_CONFIGURATION)

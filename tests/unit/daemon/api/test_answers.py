@@ -124,3 +124,32 @@ def test_what_fails_for_one_fails_for_those_who_share_it_and_the_next_one_is_mad
         assert (await shared.get()).body == b'"made"'
 
     asyncio.run(story())
+
+
+def test_answers_by_name_are_made_one_after_the_other_with_one_rest_and_none_that_nobody_waits_for() -> None:
+    now, made, pauses = [100.0], list[str](), list[float]()
+
+    def make(name: str) -> str:
+        made.append(name)
+        now[0] += 0.6
+        return name
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+        now[0] += seconds
+
+    async def story() -> None:
+        shared = answers.SharedByName(make, clock=lambda: now[0], sleep=sleep)
+        asked = {name: [asyncio.create_task(shared.get(name)) for _ in range(9)] for name in "abcd"}
+        await asyncio.sleep(0)
+        for gone in (asked["a"][0], *asked["c"]):
+            gone.cancel()
+        for name in "abd":
+            told = await asyncio.gather(*asked[name][1:])
+            assert set(told) == {answers.encoded(name)}
+        assert await shared.get("c") == b'"c"'
+
+    asyncio.run(story())
+    assert made == ["a", "b", "d", "c"]
+    assert pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]

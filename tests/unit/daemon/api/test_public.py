@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
-from ansible_collections.roundsman.cluster.daemon.api import answers
+from ansible_collections.roundsman.cluster.daemon.api import answers, explanations, replica_views
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 SAID = '{"status":"evacuate","details":123456789012345678901234567890}'
 PATHS = ("/", "/1/status", "/1/rounds", "/1/plan", "/1/reports", "/1/nodes", "/1/instances", "/1/jobs", "/1/page")
@@ -57,6 +59,32 @@ def test_a_crowd_that_asks_for_the_whole_cluster_has_it_made_once(
         found = await asyncio.gather(*(one.ask("GET", path) for _ in range(20)))
         assert {answer.status_code for answer in found} == {200}
         assert len(made) == 1
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_a_crowd_that_asks_why_many_nodes_are_as_they_are_has_each_explained_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[str]()
+    of_node, of_instance = explanations.explain, replica_views.explain
+
+    def explain_node(cluster: clusters.Cluster, name: str, **given: Any) -> dict[str, Any]:
+        made.append(cluster.node(name).name)
+        return of_node(cluster, name, **given)
+
+    def explain_instance(cluster: clusters.Cluster, name: str, **given: Any) -> dict[str, Any]:
+        made.append(cluster.instance(name).name)
+        return of_instance(cluster, name, **given)
+
+    async def act(one: Reached) -> None:
+        monkeypatch.setattr(explanations, "explain", explain_node)
+        monkeypatch.setattr(replica_views, "explain", explain_instance)
+        node1 = one.running.configuration.current.node("node1").uuid
+        names = ["node1", node1, "node2", "node3", "instance1"]
+        found = await asyncio.gather(*(one.ask("GET", f"/1/explain/{name}") for name in names * 10))
+        assert {answer.status_code for answer in found} == {200}
+        assert sorted(made) == ["instance1", "node1", "node2", "node3"]
 
     reach(tmp_path, monkeypatch, act, is_local=False)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epo as epo_rules
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import other_users, small_cluster
@@ -154,7 +155,7 @@ def test_no_configuration_of_ansible_that_lies_where_somebody_stands_steers_the_
     assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
     # The machine's own counts, where there is one.
     found = json.loads(told.read_text())
-    assert found["config"] in {"/etc/ansible/ansible.cfg", str(Path(found["home"]).with_name("ansible.cfg"))}
+    assert found["config"] in {"/etc/ansible/ansible.cfg", str(ansible_runs.NO_CONFIGURATION)}
     assert "evil" not in found["settings"]
 
 

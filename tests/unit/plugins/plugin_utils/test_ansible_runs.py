@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def chosen(top: Path, *, in_working_folder: bool = False) -> tuple[str, list[str]]:
     said: list[str] = []
-    found = ansible_runs.configuration_file(top / "run", warn=said.append, in_working_folder=in_working_folder)
+    found = ansible_runs.configuration_file(warn=said.append, in_working_folder=in_working_folder)
     return found.replace(str(top), ""), said
 
 
@@ -44,8 +44,8 @@ def test_the_person_s_own_configuration_counts_and_the_one_of_the_working_folder
 @pytest.mark.skipif(MACHINE.exists(), reason="this machine has a configuration of Ansible")
 def test_without_any_configuration_an_empty_one_keeps_ansible_from_looking(home: Path) -> None:
     (home / ".ansible.cfg").unlink()
-    assert chosen(home.parent) == ("/run/ansible.cfg", [])
-    assert (home.parent / "run/ansible.cfg").read_bytes() == b""
+    assert chosen(home.parent) == (str(ansible_runs.NO_CONFIGURATION), [])
+    assert ansible_runs.NO_CONFIGURATION.read_bytes() == b""
 
 
 @other_users.only_root
@@ -53,7 +53,7 @@ def test_a_configuration_that_somebody_else_could_have_written_is_not_used_and_s
     os.chown(home / ".ansible.cfg", 65534, 65534)
     (home.parent / "stand").chmod(0o777)
     found, said = chosen(home.parent, in_working_folder=True)
-    assert found in {str(MACHINE), "/run/ansible.cfg"}
+    assert found in {str(MACHINE), str(ansible_runs.NO_CONFIGURATION)}
     assert [line.partition(": ")[0] for line in said] == ["this configuration of Ansible is not used"] * 2
     assert "has the mode 0777" in said[0]
     assert "is owned by uid 65534" in said[1]
