@@ -824,14 +824,16 @@ def test_a_node_that_lived_after_it_was_known_to_be_off_fails_over_once_it_is_co
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("status", [values.Status.SUCCESS, values.Status.ERROR])
 def test_with_the_policy_fence_a_node_that_a_job_has_powered_on_is_not_fenced_while_it_may_boot(
-    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, status: values.Status
 ) -> None:
     async def scenario() -> None:
         nodes = Nodes(lab, monkeypatch)
         await nodes.change_settings(dead_node_policy="fence")
-        on = values.Opcode("power", {"node": nodes.node("node3").uuid, "command": "on"}, status=values.Status.SUCCESS)
-        on = dataclasses.replace(on, ended=nodes.now)
+        both = (nodes.node("node3").uuid, nodes.node("node4").uuid)
+        on = values.Opcode("power", {"nodes": both, "command": "on"}, status=status)
+        on = dataclasses.replace(on, started=nodes.now - 30, ended=nodes.now)
         nodes.service.queue.jobs[900] = values.Job(900, (on,))
         nodes.silent["node3"] = 3
         await nodes.lose("node3")
