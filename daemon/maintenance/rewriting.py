@@ -71,14 +71,15 @@ async def write_again(where: tree.Tree, *, configuration: Configuration, desk: D
     # Who has them in memory writes them: a play by hand may record in a daemon that is read-only.
     await configuration.write_again()
     desk.write_again()
-    count = await asyncio.to_thread(_write_files, where)
+    count = await asyncio.to_thread(_write_files, where, configuration.current.maintenance.round)
     unsynced.clear(where)
     LOG.info("all state was written again: %d files beside the configuration and the lock table", count)
 
 
-def _write_files(where: tree.Tree) -> int:
+def _write_files(where: tree.Tree, at_work: int) -> int:
     with futures.ThreadPoolExecutor(TOGETHER) as pool:
-        count = sum(pool.map(_written, _files(where)))
+        count = sum(pool.map(_written, _files(where, at_work)))
+        count += sum(pool.map(_history_written, _history(where, at_work)))
         count += sum(pool.map(_spooled, _entries(where.spool)))
     # A name that was removed, or moved to another folder, leaves nothing to write: each folder has one new name.
     for folder in _folders(where):
@@ -88,12 +89,20 @@ def _write_files(where: tree.Tree) -> int:
     return count
 
 
-def _files(where: tree.Tree) -> Iterator[Path]:
+def _files(where: tree.Tree, at_work: int) -> Iterator[Path]:
+    """The state beside the history; `at_work` is the number of the last round, whose jobs may not be submitted yet."""
     if where.queue.is_dir():
         yield where.queue / "drain"
         yield from (where.queue / str(number) / "job.json" for number in store.numbers(where.queue))
-    for folder in (where.rounds, where.reports, where.report_originals):
+    yield where.rounds / f"{at_work}.json"
+    for folder in (where.reports, where.report_originals):
         yield from (path for path in _entries(folder) if path.suffix == ".json")
+
+
+def _history(where: tree.Tree, at_work: int) -> Iterator[Path]:
+    """The rounds before the last one, and the kept versions of the configuration: nothing is decided by them."""
+    known = (path for path in _entries(where.rounds) if path.suffix == ".json")
+    yield from (path for path in known if path.stem != str(at_work))
     # Each is another name of a file that was the configuration, perhaps of the one that could not be written.
     yield from (version.path for version in history.versions(where.config))
 
@@ -111,7 +120,33 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _written(path: Path) -> bool:
-    """Write a file again, unless it is not the daemon's: it never read that one, so nothing relies on it."""
+    """Write a file again, unless it is not the daemon's: it never read that one, so nothing relies on it.
+
+    Raises:
+        StoreFailed: it cannot be read, or there is no room for it. StateUnknown: the disk failed again.
+    """
+    try:
+        return _try_write(path)
+    except OSError as error:
+        text = f"{path} cannot be read ({error.strerror or error}): restore it from a backup, or remove it"
+        raise errors.StoreFailed(text) from error
+
+
+def _history_written(path: Path) -> bool:
+    """Write a file of the history again; one that cannot be read is passed over.
+
+    Raises:
+        StoreFailed: there is no room for it. StateUnknown: the disk failed again.
+    """
+    try:
+        return _try_write(path)
+    except OSError as error:
+        LOG.warning("%s cannot be read (%s): it is not written again; remove it", path, error.strerror or error)
+        return False
+
+
+def _try_write(path: Path) -> bool:
+    """Raises: OSError: the file cannot be read. StoreFailed, StateUnknown: it cannot be written."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             LOG.warning("%s is not a regular file: it is not written again; remove it", path)

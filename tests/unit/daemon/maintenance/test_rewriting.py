@@ -145,3 +145,41 @@ def test_while_the_state_cannot_be_written_again_nothing_is_answered_from_it(
     for method, path in (("GET", "/1/health"), ("PUT", "/2/pause"), ("POST", "/2/record")):
         assert asyncio.run(_answers(read_only, method, path))
     assert not list(running.where.lib.glob("tmp*")), "what was tried is no file"
+
+
+def _unreadable(monkeypatch: pytest.MonkeyPatch, bad: Path) -> None:
+    """Have a file lie on a bad sector: reading it fails, and the error does not name it."""
+    real = durable_files.write_again
+
+    def write_again(path: Path, *, is_of_folder: bool = False) -> None:
+        if path == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(path, is_of_folder=is_of_folder)
+
+    bad.parent.mkdir(parents=True, exist_ok=True)
+    bad.write_text("{}")
+    monkeypatch.setattr(durable_files, "write_again", write_again)
+
+
+@pytest.mark.parametrize("name", ["reports/node3.json", "queue/drain", "rounds/0.json"])
+def test_a_file_that_cannot_be_read_is_named(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    bad = running.where.lib / name
+    _unreadable(monkeypatch, bad)
+    _start(running, running.read_only)
+    assert f"{bad} cannot be read (Input/output error)" in running.read_only.reason
+    assert unsynced.pending(running.where)
+
+
+@pytest.mark.parametrize("name", ["rounds/7.json", "config.history/0000000000.data"])
+def test_a_file_of_the_history_that_cannot_be_read_is_passed_over(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    bad = running.where.lib / name
+    assert running.configuration.current.maintenance.round == 0
+    assert bad.parent in {running.where.rounds, history.folder(running.where.config)}
+    _unreadable(monkeypatch, bad)
+    _start(running, running.read_only)
+    assert (running.read_only.reason, unsynced.pending(running.where)) == ("", "")
+    assert f"{bad} cannot be read (Input/output error): it is not written again" in caplog.text
