@@ -167,7 +167,6 @@ def assemble(
         history,
         clock=clock,
         dead=dead.observed,
-        alive=dead.alive,
         cpus=agents.busy_cpus,
         failures=failures,
         originals=report_originals.Originals(where.report_originals),

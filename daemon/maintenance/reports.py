@@ -201,8 +201,13 @@ class Intake:
 
     def last_said(self, node: str) -> float:
         """When a node (UUID) last reported or answered (unix seconds), 0 for never."""
-        last, seen = self._last(node), self.seen.get(node)
-        return max(last.accepted if last is not None else 0.0, seen.answered if seen is not None else 0.0)
+        seen = self.seen.get(node)
+        return max(self.last_accepted(node), seen.answered if seen is not None else 0.0)
+
+    def last_accepted(self, node: str) -> float:
+        """When the last report of a node (UUID), of a problem or not, was accepted (unix seconds), 0 for never."""
+        last = self._last(node)
+        return last.accepted if last is not None else 0.0
 
     def diagnosed_by(self, node: str) -> str | None:
         """The diagnose command of a node's (UUID) last accepted report, None where that does not name it."""

@@ -18,7 +18,7 @@ from ..jobs import submission, values
 from . import balancing, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -50,7 +50,6 @@ class Rounds:
         *,
         clock: Callable[[], float],
         dead: Callable[[clusters.Cluster], Mapping[str, diagnosis.Diagnosis]] = lambda _: {},
-        alive: Callable[[], Collection[str]] = frozenset,
         cpus: Callable[[], Mapping[str, float]] = dict,
         failures: Failures | None = None,
         originals: Originals,
@@ -60,7 +59,6 @@ class Rounds:
         self._settled = -1
         self._is_hindered = False
         self._dead = dead
-        self._alive = alive
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
@@ -282,17 +280,15 @@ class Rounds:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
             ended |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in ended}
         heard = {node: received.accepted for node, received in self._intake.diagnosed.items()}
-        spoke = {
-            incident.node
-            for incident in cluster.maintenance.incidents
-            if heard.get(incident.node, 0.0) > incident.ctime
-        }
+        # An answer alone ends nothing: nobody signed it, and any machine may have a dead node's address.
+        known = cluster.maintenance.incidents
+        spoke = {incident.node for incident in known if self._intake.last_accepted(incident.node) > incident.ctime}
         returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
         return returned + lifecycle.reconcile(
             cluster,
             observed=self._observed(),
             dead=self._dead(cluster),
-            alive={*self._alive(), *spoke},
+            alive=spoke,
             jobs=ended,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),

@@ -39,7 +39,8 @@ def is_alive(livelock: Path, *, owner: int | None = None) -> bool:
         if error.errno == errno.EACCES:
             raise errors.Refused(
                 f"{livelock} cannot be read by the user with uid {os.geteuid()}: {error.strerror}; "
-                f"make it readable (`chmod 0644 {livelock}`), then retry"
+                f"check as root that no process has it open (`fuser {livelock}`), "
+                f"remove it (`rm {livelock}`), then retry"
             ) from error
         raise
     try:

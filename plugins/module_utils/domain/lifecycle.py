@@ -31,7 +31,7 @@ def reconcile(
 
     `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed. A node
     without one, because its report is missing or was signed with another key, has said nothing new.
-    `dead` holds the reports that are made for dead nodes, `alive` the nodes that are known to answer (UUIDs).
+    `dead` holds the reports that are made for dead nodes, `alive` the nodes that reported since their incidents began.
     `jobs` holds the outcomes of the jobs that incidents name; a job that is not there counts as failed.
     """
     seen = _Seen(_in_service(cluster, observed), _in_service(cluster, dead or {}), alive)
@@ -118,7 +118,7 @@ def _fate(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The last diagnoses that nodes reported, the reports made for dead nodes, and the nodes known to answer."""
+    """The last diagnoses that nodes reported, the reports made for dead nodes, and the nodes that reported since."""
 
     own: Mapping[str, diagnosis.Diagnosis]
     dead: Mapping[str, diagnosis.Diagnosis]
@@ -135,7 +135,7 @@ class _Seen:
         return node in self.own
 
     def has_come_back(self, incident: incidents.Incident) -> bool:
-        """Whether an incident is of a dead node that is known to answer again for the first time since."""
+        """Whether an incident is of a dead node that has reported again for the first time since."""
         return dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at and self.is_over(incident)
 
 

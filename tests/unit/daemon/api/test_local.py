@@ -260,7 +260,7 @@ def test_a_livelock_that_the_daemon_cannot_read_is_a_refusal_with_a_remedy_and_n
                 status, text = await one.refused("POST", "/2/hold", hold)
             path = one.running.where.livelocks / "play-1"
             assert (status, text.partition(" cannot be read")[0]) == (409, str(path))
-            assert f"`chmod 0644 {path}`" in text
+            assert f"`rm {path}`" in text
 
     local(act)
 

@@ -190,7 +190,7 @@ def test_a_play_whose_livelock_cannot_be_read_keeps_its_locks_over_a_restart(cap
         with other_users.acting_as(other_users.DAEMON):
             after.restore()
         assert [owner.name for owner in after.table.owners()] == ["play-1"]
-        assert f"`chmod 0644 {livelock}`" in caplog.text
+        assert f"`rm {livelock}`" in caplog.text
 
     with other_users.open_folder() as folder:
         asyncio.run(story(folder))

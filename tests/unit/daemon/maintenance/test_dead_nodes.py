@@ -709,6 +709,8 @@ def test_the_incident_of_a_dead_node_whose_replicas_have_no_other_place_ends_onc
         nodes = Nodes(twins.lab(tmp_path, nodes=3, pairs=pairs, dead_after=3, dead_node_policy="failover"), monkeypatch)
         drained = dataclasses.replace(nodes.node("node1"), drained=True)
         await nodes.service.configuration.commit(lambda _: [membership.NodeStands(drained)])
+        await nodes.service.intake.take_all()
+        nodes.now = time.time()
         nodes.silent["node2"] = 3
         nodes.bmc("node2", power.State.OFF)
         await nodes.settle()
@@ -724,6 +726,9 @@ def test_the_incident_of_a_dead_node_whose_replicas_have_no_other_place_ends_onc
         assert nodes.node("node2").powered, "what was read before it was powered on says nothing of now"
         assert nodes.service.configuration.current.maintenance.incidents == (waiting,), "it has not answered yet"
         nodes.silent.clear()
+        await nodes.settle()
+        assert nodes.service.configuration.current.maintenance.incidents == (waiting,), "its answer was not signed"
+        await nodes.hear("node2")
         await nodes.settle()
         (ended,) = nodes.service.configuration.current.maintenance.incidents
         assert ended.repair_status is incidents.RepairStatus.COMPLETED

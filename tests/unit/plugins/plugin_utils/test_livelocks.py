@@ -49,7 +49,7 @@ def test_a_livelock_that_this_user_cannot_read_is_refused_with_its_name_and_a_re
             livelocks.is_alive(livelock)
         assert str(refused.value) == (
             f"{livelock} cannot be read by the user with uid {other_users.DAEMON}: Permission denied; "
-            f"make it readable (`chmod 0644 {livelock}`), then retry"
+            f"check as root that no process has it open (`fuser {livelock}`), remove it (`rm {livelock}`), then retry"
         )
 
 
