@@ -204,7 +204,17 @@ def _wake(*woken: parts.Part) -> None:
 
 
 def _warn_of_ignored(cluster: clusters.Cluster) -> None:
-    """Log the host variables that no run uses, as a configuration of an earlier version may have them."""
+    """Log the host variables that no run uses and the filters that match no job, as an earlier version took them."""
     for node in cluster.nodes.values():
         if ignored := host_variables.ignored(node.hostvars):
             LOG.warning("%s", findings.ignored_text(node.name, ignored))
+    for job_filter in cluster.filters.values():
+        if job_filter.problem is not None:
+            LOG.warning(
+                "filter %s matches no job: %s; run `roundsman filter replace %s` with another pattern, or "
+                "`roundsman filter delete %s`",
+                job_filter.uuid,
+                job_filter.problem,
+                job_filter.uuid,
+                job_filter.uuid,
+            )

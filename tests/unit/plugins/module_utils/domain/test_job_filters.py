@@ -118,6 +118,28 @@ def test_queries_within_queries_have_an_end() -> None:
         made("PAUSE", ["jobid", query])
 
 
+def test_a_query_has_a_bounded_number_of_operators_and_of_patterns() -> None:
+    accepted = ["|", *[["=", "id", 1]] * 199]
+    job_filters.check(accepted, "qfilter")
+    with pytest.raises(errors.InvalidInput, match="at most 200 operators"):
+        job_filters.check([*accepted, ["=", "id", 1]], "qfilter")
+    for pattern in ("=~", "=*"):
+        job_filters.check(["|", *[[pattern, "id", "x"]] * 10], "qfilter")
+        with pytest.raises(errors.InvalidInput, match="at most 10 of =~"):
+            job_filters.check(["|", *[[pattern, "id", "x"]] * 11], "qfilter")
+    with pytest.raises(errors.InvalidInput, match="at most 500 characters"):
+        job_filters.check(["=*", "id", "*a" * 300], "qfilter")
+
+
+@pytest.mark.parametrize("query", [["=~", "OP_ID", "(|)" * 60 + "~"], ["!", ["=~", "OP_ID", "(a+)+"]]])
+def test_a_stored_rule_whose_pattern_may_take_for_ever_matches_no_job(query: Any) -> None:
+    stored = job_filters.Filter("u", 0, 0, (("opcode", query),), A.PAUSE)
+    assert stored.problem is not None
+    assert "may take too long" in stored.problem
+    assert verdict(stored).action is A.ACCEPT
+    assert made("PAUSE", ["opcode", ["=~", "OP_ID", "A"]]).problem is None
+
+
 @pytest.mark.parametrize("action", ["ACCEPT", "PAUSE", "REJECT", "CONTINUE", ["RATE_LIMIT", 7]])
 def test_an_action_is_told_as_it_is_read(action: Any) -> None:
     assert job_filters.tell_action(made(action)) == action
