@@ -23,13 +23,41 @@ from starlette.exceptions import HTTPException
 from ...plugins.module_utils.domain import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from fastapi import FastAPI, Request
 
 
 REST = 4.0
 """For how many times the time that a shared answer took no further one is made."""
+SLICE, MOST_WORK = 0.01, 5.0
+"""Seconds: how long an answer is made before the daemon does other work, and how long in all."""
+
+
+async def in_slices(
+    rows: Iterable[Any],
+    make: Callable[[Any], bytes | None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> bytes:
+    """A JSON list of what is made of each row, save None; after each slice comes a rest that is as long.
+
+    Raises:
+        InvalidInput: it is too much work.
+    """
+    made, work, began = list[bytes](), 0.0, clock()
+    for row in rows:
+        if (text := make(row)) is not None:
+            made.append(text)
+        if (spent := clock() - began) < SLICE:
+            continue
+        work += spent
+        if work > MOST_WORK:
+            raise errors.InvalidInput(f"the answer takes longer than {MOST_WORK:g} s: use fewer fields or operators")
+        await sleep(spent)
+        began = clock()
+    return b"[" + b",".join(made) + b"]"
 
 
 def encoded(content: Any) -> bytes:

@@ -1,7 +1,12 @@
-"""Queries in Ganeti's language: chosen fields of nodes, instances, groups, jobs and locks, filtered."""
+"""Queries in Ganeti's language: chosen fields of nodes, instances, groups, jobs and locks, filtered.
+
+A query names each field once and at most `MOST_FIELDS`, and has a bounded number of operators (`job_filters.check`).
+One is answered after the other, in slices between which the daemon does other work.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +18,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 from ...plugins.module_utils.domain import errors, job_filters
 from ..locks import listing
 from . import bodies
-from .answers import Json
+from .answers import Json, Listed, encoded, in_slices
 from .fields import definition, groups, instances, jobs, locks, nodes
 
 if TYPE_CHECKING:
@@ -24,11 +29,13 @@ if TYPE_CHECKING:
     from ..service import Service
     from .snapshots import Snapshot, Snapshots
 
+MOST_FIELDS = 60
+
 
 class Wanted(bodies.Body):
     """The fields to tell, and of which objects; `filter` is the older name of `qfilter`."""
 
-    fields: list[str] = pydantic.Field(max_length=200)
+    fields: list[str] = pydantic.Field(max_length=MOST_FIELDS)
     qfilter: list[Any] | None = None
     filter: list[Any] | None = None
 
@@ -70,21 +77,37 @@ class _Row(Mapping[str, Any]):
 
 def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     """Query a kind of object, or ask which fields it has."""
+    turn = asyncio.Lock()
+
+    async def answer(what: str, names: list[str], qfilter: list[Any] | None) -> Response:
+        table = _table(what)
+        _check_names(names)
+        if qfilter is not None:
+            job_filters.check(qfilter, "qfilter", fields=frozenset(table.fields))
+        async with turn:
+            return Listed(await _answer(table, names, qfilter, seen=snapshots.newest(), service=service))
 
     @routes.get("/query/{what}", response_model=dict[str, Any])
     async def chosen(what: str, fields: Fields) -> Response:
-        return Json(_answer(_table(what), fields.split(","), None, seen=snapshots.newest(), service=service))
+        return await answer(what, fields.split(","), None)
 
     @routes.put("/query/{what}", response_model=dict[str, Any])
     async def filtered(what: str, body: Wanted) -> Response:
-        qfilter = body.qfilter if body.qfilter is not None else body.filter
-        return Json(_answer(_table(what), body.fields, qfilter, seen=snapshots.newest(), service=service))
+        return await answer(what, body.fields, body.qfilter if body.qfilter is not None else body.filter)
 
     @routes.get("/query/{what}/fields", response_model=dict[str, Any])
     async def known(what: str, fields: Fields = "") -> Response:
         table = _table(what)
         names = fields.split(",") if fields else list(table.fields)
+        _check_names(names)
         return Json({"fields": [definition.definition(name, table.fields.get(name)) for name in names]})
+
+
+def _check_names(names: list[str]) -> None:
+    if len(names) > MOST_FIELDS:
+        raise errors.InvalidInput(f"fields: name at most {MOST_FIELDS} fields (got {len(names)})")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise errors.InvalidInput(f"fields: {twice[:100]!r} is there twice: name each field once")
 
 
 def _table(what: str) -> _Table:
@@ -93,18 +116,20 @@ def _table(what: str) -> _Table:
     return TABLES[what]
 
 
-def _answer(
+async def _answer(
     table: _Table, names: list[str], qfilter: list[Any] | None, *, seen: Snapshot, service: Service
-) -> dict[str, Any]:
-    if qfilter is not None:
-        job_filters.check(qfilter, "qfilter", fields=frozenset(table.fields))
-    rows = table.rows(seen, service)
-    met = [row for row in rows if qfilter is None or job_filters.holds(qfilter, _Row(table, seen, row))]
+) -> bytes:
     columns = [table.fields.get(name) for name in names]
-    return {
-        "fields": [definition.definition(name, field) for name, field in zip(names, columns, strict=True)],
-        "data": [[_cell(field, seen, row) for field in columns] for row in met],
-    }
+
+    def told(row: Any) -> bytes | None:
+        if qfilter is not None and not job_filters.holds(qfilter, _Row(table, seen, row)):
+            return None
+        return encoded([_cell(field, seen, row) for field in columns])
+
+    # A copy, because jobs come and go between the slices.
+    data = await in_slices(list(table.rows(seen, service)), told)
+    told_fields = encoded([definition.definition(name, field) for name, field in zip(names, columns, strict=True)])
+    return b'{"fields":' + told_fields + b',"data":' + data + b"}"
 
 
 def _cell(field: definition.Field[Any] | None, seen: Snapshot, row: Any) -> list[Any]:

@@ -16,7 +16,6 @@ import fnmatch
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
 
 from . import errors, patterns
@@ -51,7 +50,7 @@ class Filter:
     limit: int = 0
     reason: tuple[tuple[str, str, int], ...] = ()
 
-    @cached_property
+    @property
     def problem(self) -> Optional[str]:
         """Why the rule matches no job: an earlier version accepted a pattern that may take too long."""
         parts = (part for _, query in self.predicates for part in _parts(query))

@@ -50,7 +50,9 @@ def matches(pattern: str, text: str) -> bool:
 def _problem(pattern: str) -> Optional[str]:
     plain = _plain(pattern)
     if "(?" in plain or BACK_REFERENCE.search(pattern):
-        return f"{pattern!r} may take too long: use no (? but (?: and (?i) at the beginning, and no references to groups"
+        return (
+            f"{pattern!r} may take too long: use no (? but (?: and (?i) at the beginning, and no references to groups"
+        )
     choices = _choices(pattern)
     if choices > MOST_CHOICES or any(repeat.startswith(")") for repeat in REPEAT.findall(plain)):
         return (
@@ -59,8 +61,8 @@ def _problem(pattern: str) -> Optional[str]:
         )
     if len(pattern) > LIMITS[choices].pattern or plain.count("(") > MOST_GROUPS:
         return (
-            f"{pattern!r} may take too long: use at most {LIMITS[choices].pattern} characters where there are {choices} "
-            f"of * + ? {{ and groups with |, and at most {MOST_GROUPS} groups"
+            f"{pattern!r} may take too long: use at most {MOST_GROUPS} groups, and where there are {choices} of "
+            f"* + ? {{ and groups with | at most {LIMITS[choices].pattern} characters"
         )
     try:
         re.compile(pattern)
@@ -71,8 +73,7 @@ def _problem(pattern: str) -> Optional[str]:
 
 def _plain(pattern: str) -> str:
     """The pattern with one letter for each character that it matches; groups are `(`, and other kinds stay `(?`."""
-    shown = pattern[len(IGNORES_CASE) :] if pattern.startswith(IGNORES_CASE) else pattern
-    return LITERALS.sub("x", shown).replace("(?:", "(")
+    return LITERALS.sub("x", pattern.removeprefix(IGNORES_CASE)).replace("(?:", "(")
 
 
 @lru_cache(maxsize=1000)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import subprocess
@@ -8,8 +9,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.daemon import service
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import job_filters, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit import small_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +37,20 @@ def test_the_daemon_refuses_to_start_on_a_secret_that_others_can_read_and_its_lo
     for told in (done.stderr, (tmp_path / "log").read_text()):
         assert f"{path} has the mode {mode:04o}" in told
     assert not where.pid_file.exists()
+
+
+def test_a_stored_filter_that_matches_no_job_is_named_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    stored = job_filters.Filter("f1", 0, 0, (("opcode", ["=~", "OP_ID", "(|)" * 60 + "~"]),), job_filters.Action.PAUSE)
+    store.write(where.config, dataclasses.replace(small_cluster.make(), filters={"f1": stored}))
+    service.assemble(where, limit=1)
+    assert "filter f1 matches no job: " in caplog.text
+    assert "`roundsman filter delete f1`" in caplog.text
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])

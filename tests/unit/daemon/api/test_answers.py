@@ -53,6 +53,37 @@ def test_every_foreseen_error_is_a_problem_with_its_sentence(error: Exception, s
     assert (answer.json()["code"], answer.json()["message"]) == (status, answer.json()["title"])
 
 
+class Clock:
+    """Each row takes `step` seconds; what was slept is kept."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step, self.slept = 0.0, step, list[float]()
+
+    def make(self, row: int) -> bytes | None:
+        self.now += self.step
+        return b"%d" % row if row % 2 else None
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def answer(self, rows: int) -> bytes:
+        return asyncio.run(answers.in_slices(range(rows), self.make, clock=lambda: self.now, sleep=self.sleep))
+
+
+def test_an_answer_of_many_rows_lets_the_daemon_do_other_work_between_slices() -> None:
+    clock = Clock(2.0**-8)
+    assert clock.answer(10) == b"[1,3,5,7,9]"
+    assert clock.slept == [3 * 2.0**-8] * 3
+
+
+def test_an_answer_that_is_too_much_work_is_refused() -> None:
+    clock = Clock(answers.SLICE)
+    with pytest.raises(errors.InvalidInput, match="longer than 5 s: use fewer fields or operators"):
+        clock.answer(10_000)
+    assert sum(clock.slept) == pytest.approx(answers.MOST_WORK, abs=2 * answers.SLICE)
+
+
 def test_an_unreadable_request_names_the_field() -> None:
     answer = answered(dict, "/?number=x")
     assert answer.status_code == 400

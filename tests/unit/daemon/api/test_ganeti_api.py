@@ -328,6 +328,40 @@ def test_a_query_is_filtered(local: Callable[..., None], qfilter: Any, names: li
     local(act)
 
 
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["name", "role", "name"], "fields: 'name' is there twice: name each field once"),
+        ([f"field{number}" for number in range(61)], "60"),
+        (["name"] * 8000, "60"),
+    ],
+)
+def test_a_query_names_each_field_once_and_not_more_than_there_are(
+    local: Callable[..., None], names: list[str], text: str
+) -> None:
+    async def act(one: Reached) -> None:
+        listed = ",".join(names)
+        for status, told_text in (
+            await one.refused("GET", f"/2/query/node?fields={listed}"),
+            await one.refused("GET", f"/2/query/node/fields?fields={listed}"),
+            await one.refused("PUT", "/2/query/node", {"fields": names}),
+        ):
+            assert status == 400
+            assert text in told_text
+            assert "\n" not in told_text
+
+    local(act)
+
+
+def test_a_query_has_at_most_so_many_operators(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        body = {"fields": ["name"], "qfilter": ["|", *[["=", "name", "x"]] * 2000]}
+        status, text = await one.refused("PUT", "/2/query/node", body)
+        assert (status, text) == (400, "qfilter: use at most 200 operators in a query (got 2001)")
+
+    local(act)
+
+
 @pytest.mark.parametrize("what", ["node", "instance", "group", "job", "lock"])
 def test_every_field_that_a_query_knows_can_be_asked_for(local: Callable[..., None], what: str) -> None:
     async def act(one: Reached) -> None:

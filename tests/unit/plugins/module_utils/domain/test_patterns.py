@@ -53,23 +53,19 @@ for pattern in json.load(sys.stdin):
 SECONDS_FOR_A_BATCH = 60
 
 
-def query_is_refused(pattern: str) -> bool:
-    try:
-        job_filters.check(["=~", "name", pattern], "qfilter")
-    except errors.InvalidInput as error:
-        assert "\n" not in str(error)
-        return True
-    return False
+def query(pattern: str) -> None:
+    job_filters.check(["=~", "name", pattern], "qfilter")
 
 
 @pytest.mark.parametrize("pattern", [*ENDLESS, *ODD])
 def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
-    assert query_is_refused(pattern)
+    with pytest.raises(errors.InvalidInput, match=r"^qfilter: .*$"):
+        query(pattern)
 
 
 @pytest.mark.parametrize("pattern", ORDINARY)
 def test_an_ordinary_pattern_is_accepted(pattern: str) -> None:
-    assert not query_is_refused(pattern)
+    query(pattern)
 
 
 @settings(max_examples=3, deadline=None)
