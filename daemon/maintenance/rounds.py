@@ -342,7 +342,7 @@ class Rounds:
     async def _take_back_overtaken(self) -> None:
         """Jobs that cannot be done any more do not fail their incident: what is left of them is planned again."""
         cluster = self._configuration.current
-        for number, why in overtaken.reasons(cluster, self._unfinished()).items():
+        for number, why in overtaken.reasons(cluster, self._unfinished(), is_drained=self._queue.drained).items():
             if self._queue.unfinished([number]) and not self._queue.jobs[number].canceling:
                 reason = values.Reason(submission.TAKEN_BACK, why, int(self._clock() * 1e9))
                 await self._queue.cancel(number, kill=False, reasons=(reason,))

@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
 
 
-def reasons(cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> Mapping[int, str]:
+def reasons(
+    cluster: clusters.Cluster, jobs: Iterable[unfinished.Job], *, is_drained: bool = False
+) -> Mapping[int, str]:
     """By number the jobs of incidents with a step that has not begun and cannot be done any more, and why.
 
     Its target, or the primary that has the data or starts it, is not reachable; or its target is to be evacuated, and
-    that is not held by a pause, a storm or missing room; or the death of its target is noted. A failover off a node
-    that is not reachable is done before that (`guards.awaited`), and by a job of its own, which waits for nothing that
-    copies, until that node is not known to be off any more. An instance of a migration that has not ended goes where it
-    may run. No round plans a step that is overtaken. During an emergency power off none is.
+    that is not held by a pause, a drained queue, a storm or missing room; or the death of its target is noted. A
+    failover off a node that is not reachable is done before that (`guards.awaited`), and by a job of its own, which
+    waits for nothing that copies, until that node is not known to be off any more. An instance of a migration that has
+    not ended goes where it may run. No round plans a step that is overtaken. During an emergency power off none is.
     """
     if cluster.maintenance.epo is not None:
         return {}
     known = list(jobs)
     urgent = {job.number for job in known if unfinished.is_urgent(cluster, job)}
-    left, revived = _left(cluster, known), _revived(cluster)
+    left, revived = _left(cluster, known, is_drained=is_drained), _revived(cluster)
     found: dict[int, str] = {}
     for uuid, held_by in unfinished.by_instance(cluster, known).items():
         instance = cluster.instances[uuid]
@@ -41,23 +43,33 @@ def reasons(cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> Mappin
     return found
 
 
-def _left(cluster: clusters.Cluster, jobs: Collection[unfinished.Job]) -> frozenset[str]:
-    """The targets of jobs (UUIDs of nodes) whose evacuation goes on, or whose death is noted."""
+def _left(cluster: clusters.Cluster, jobs: Collection[unfinished.Job], *, is_drained: bool) -> frozenset[str]:
+    """The targets of jobs (UUIDs of nodes) whose evacuation goes on, or whose death is noted.
+
+    They are judged in the order of the round, as each that goes on leaves less room for those after it.
+    """
     targets = {unfinished.target(opcode) for job in jobs for opcode in job.opcodes}
     asking = _asking(cluster)
     avoid = rounds.no_targets(cluster)
     begun = {each.node for each in asking if each.repair_status is incidents.RepairStatus.PENDING}
+    while asking and asking[-1].node not in targets:
+        asking.pop()
 
     def is_held(incident: incidents.Incident) -> bool:
-        is_paused = guards.paused(cluster, incident) is not None
+        is_paused = is_drained or guards.paused(cluster, incident) is not None
         return is_paused or guards.held(cluster, incident, begun=begun, avoid=avoid, jobs=jobs) is not None
 
-    known = (each for each in asking if each.node in targets)
-    return frozenset(each.node for each in known if dead_nodes.is_of_a_dead_node(each) or not is_held(each))
+    left = set()
+    for incident in asking:
+        goes_on = not is_held(incident)
+        begun |= {incident.node} if goes_on else set()
+        if goes_on or dead_nodes.is_of_a_dead_node(incident):
+            left.add(incident.node)
+    return frozenset(left & targets)
 
 
 def _asking(cluster: clusters.Cluster) -> list[incidents.Incident]:
-    return [each for each in cluster.maintenance.incidents if each.is_asking and each.node in cluster.nodes]
+    return [incident for incident in rounds.in_order(cluster) if incident.is_asking]
 
 
 def _revived(cluster: clusters.Cluster) -> Mapping[str, str]:

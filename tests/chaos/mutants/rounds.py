@@ -173,8 +173,8 @@ MUTANTS = (
         (
             Edit(
                 OVERTAKEN,
-                "if dead_nodes.is_of_a_dead_node(each) or not is_held(each))\n",
-                "if is_held)\n",
+                "        if goes_on or dead_nodes.is_of_a_dead_node(incident):\n",
+                "        if is_held:\n",
             ),
         ),
     ),

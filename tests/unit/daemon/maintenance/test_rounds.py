@@ -406,6 +406,28 @@ def test_what_would_go_to_a_node_that_is_to_be_evacuated_is_taken_back_and_plann
     asyncio.run(scenario())
 
 
+def test_while_the_queue_is_drained_an_evacuation_takes_no_job_of_another_back(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"}, limit=1)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        await twins.until_held(twin)
+        running.queue.set_drained(True)
+        twins.report(lab, running, "node3", EVACUATE)
+        for _ in range(3):
+            await running.rounds.step()
+        assert "canceled" not in twins.statuses(running).values()
+        running.queue.set_drained(False)
+        await running.rounds.step()
+        assert "canceled" in twins.statuses(running).values()
+        await running.queue.stop()
+
+    asyncio.run(scenario())
+
+
 def test_a_preview_changes_nothing_and_is_what_is_then_submitted(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import overtaken, unfinished, work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import overtaken, rounds, unfinished, work
 
 from . import tables
 
@@ -71,6 +71,34 @@ def test_an_evacuation_that_is_held_takes_nothing_back_however_often_its_node_as
     noted = "incident b1 node2 evacuate noted 2\nsettings "
     assert overtaken.reasons(tables.read(TABLE + noted + held), [_job(MIGRATES)]) == {}
     assert overtaken.reasons(tables.read(TABLE + noted + "storm_minimum=99"), [_job(MIGRATES)])
+
+
+def test_while_the_queue_is_drained_only_a_death_takes_anything_back() -> None:
+    assert overtaken.reasons(tables.read(TABLE + ASKS), [_job(MIGRATES)], is_drained=True) == {}
+    cluster = tables.read(TABLE)
+    died = incidents.note(dead_nodes.report(cluster.node("node2")), node="u-node2", uuid="d1", now=2.0)
+    told = overtaken.reasons(_with_incident(cluster, died), [_job(MIGRATES)], is_drained=True)
+    assert told == {7: "node2 is to be evacuated"}
+
+
+@pytest.mark.parametrize("reserve", [70, 76, 77, 79, 80])
+@pytest.mark.parametrize(("first", "second"), [(2, 3), (3, 2)])
+def test_an_evacuation_takes_back_only_what_the_room_allows_that_those_before_it_leave(
+    reserve: int, first: int, second: int
+) -> None:
+    cluster = tables.read(
+        "".join(f"node{number} 4096 99999\n" for number in range(1, 8))
+        + "instance1 drbd 128 1024 node1 node7\ninstance2 drbd 1024 1024 node2 node4\n"
+        "instance3 drbd 1024 1024 node3 node5\nincident a1 node1 evacuate pending 1\n"
+        f"incident b1 node{first} evacuate noted 2\nincident c1 node{second} evacuate noted 3\n"
+        f"settings storm_minimum=99 capacity_reserve={reserve}\n"
+    )
+    copies = _step("replace_disks", "instance1", "node1", "node3")
+    job = _job(_step("migrate", "instance1", "node1", "node7"), copies)
+    plan = rounds.plan(cluster, at_work={"a1": True}, jobs=[job])
+    is_held = any(refusal.subject == "node3" and "capacity" in refusal.reason for refusal in plan.refusals)
+    assert overtaken.reasons(cluster, [job]) == ({} if is_held else {7: "node3 is to be evacuated"})
+    assert is_held is (reserve > (79 if first == 3 else 76))
 
 
 def test_the_death_of_a_target_takes_back_what_would_go_there_before_its_power_is_known() -> None:
