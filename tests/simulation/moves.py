@@ -318,7 +318,8 @@ def remove_replica(world: World, run: Path, step: dict[str, Any]) -> Play:
         check_answers(world, primary)
         if not _is_in_sync(world, instance, primary):
             _keep("its primary is not in sync")
-        replicas(world, instance).standby(node)
+        if replicas(world, instance).has(node):
+            replicas(world, instance).standby(node)
         yield LOOK
         check_answers(world, node, primary)
         objection = replacements.objection_to_removal(
