@@ -25,10 +25,14 @@ def power_changes(before: clusters.Cluster, after: clusters.Cluster, *, by: str)
 
 
 def imported(before: clusters.Cluster, after: clusters.Cluster, *, by: str) -> None:
-    """Log what an import changes of the power of record, and the programs, paths and addresses that are new in it."""
-    power_changes(before, after, by=by)
-    for line in used_values.audited(before, after):
+    """Log what an import changes and brings into use."""
+    for line in lines_of_import(before, after):
         LOG.info("%s: %s", by, line)
+
+
+def lines_of_import(before: clusters.Cluster | None, after: clusters.Cluster) -> list[str]:
+    """What an import changes of the power of record, and the programs, paths and addresses that are new in it."""
+    return [*(audit_lines.lines(before, after) if before is not None else []), *used_values.audited(before, after)]
 
 
 def notices(told: Iterable[contract.Notice], *, by: str) -> None:

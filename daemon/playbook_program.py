@@ -20,7 +20,7 @@ def main() -> None:
     environment = {
         **os.environ,
         "PATH": f"{program.parent}:{os.environ.get('PATH', os.defpath)}",
-        # Ansible itself obeys `./ansible.cfg`, whoever wrote it.
+        # Ansible itself obeys `./ansible.cfg`, also if somebody else wrote it.
         "ANSIBLE_CONFIG": os.environ.get("ANSIBLE_CONFIG")
         or ansible_runs.configuration_file(warn=_warn, in_working_folder=True),
         "ANSIBLE_COLLECTIONS_PATH": f"{ansible_runs.COLLECTIONS}:{collections}",

@@ -6,8 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils import log_output
-from ...plugins.plugin_utils.config import used_values
-from ...plugins.plugin_utils.rounds import audit_lines
+from .. import audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,5 +27,4 @@ def append(where: tree.Tree, text: str, *, imported: Iterable[str] = ()) -> None
 
 def append_import(where: tree.Tree, text: str, before: clusters.Cluster | None, after: clusters.Cluster) -> None:
     """Log an import that no daemon saw."""
-    power = [] if before is None else audit_lines.lines(before, after)
-    append(where, text, imported=[*power, *used_values.audited(before, after)])
+    append(where, text, imported=audit.lines_of_import(before, after))

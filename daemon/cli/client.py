@@ -26,6 +26,8 @@ PATIENCE = 75.0
 """Seconds to wait for an answer; the daemon itself keeps a waiting client at most 60."""
 OWN = Path("/")
 """The root folder of this machine's controller."""
+UNNAMED = "(name unknown)"
+"""What stands for the name of a cluster that cannot be read."""
 
 
 class NoDaemon(errors.Failed):
@@ -96,7 +98,7 @@ class Daemon:
         try:
             return str(self.get("2", "info")["name"])
         except (errors.RoundsmanError, ValueError, KeyError, TypeError):
-            return "(name unknown)"
+            return UNNAMED
 
     def _request(
         self,

@@ -130,9 +130,9 @@ def document(
     """The document of a plan that changes the scores of the cluster so."""
     from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.Jobs(source.cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss).of(
-        plan.moves
-    )
+    jobs = moving.Jobs(
+        source.cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss
+    ).make_all(plan.moves)
     return plan_documents.made(
         source.cluster,
         plan,

@@ -83,7 +83,7 @@ def _cluster_name(where: tree.Tree) -> str:
     try:
         return store.read(where.config).cluster.cluster_name
     except (errors.RoundsmanError, OSError):
-        return "(name unknown)"
+        return client.UNNAMED
 
 
 def _password(name: str) -> str:

@@ -138,7 +138,7 @@ def _plan(
         room=Room(cluster),
         evidence=proof,
     )
-    return Planned(moving.Jobs(cluster, failover=failover).of(plan.moves), plan.refusals)
+    return Planned(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals)
 
 
 def _wants(cluster: clusters.Cluster, plan: Planned, name: str) -> dict[str, Mode]:

@@ -231,4 +231,4 @@ def run(
         ignore_consistency=ignore_consistency,
         max_loss=max_loss,
         reason=f"{command}: moving {{}}",
-    ).of(moves)
+    ).make_all(moves)

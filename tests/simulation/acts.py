@@ -63,9 +63,8 @@ def check_runs(world: World, instance: str, node: str) -> None:
 
 
 def check_linked(world: World, instance: str, source: str) -> None:
-    """Fail where the replicas have parted: a migration goes over the same link, and breaks off with it."""
-    device = replicas(world, instance).device(source)
-    if device is None or not device.is_together:
+    """Fail where the replicas are not connected: a migration goes over the same link, and breaks off with it."""
+    if not replicas(world, instance).is_connected(source):
         raise PlayFailed("the migration broke off with the link")
 
 

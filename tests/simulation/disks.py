@@ -95,6 +95,11 @@ class Replicas:
             return self.numb[node][1].sides[self.ends.index(node)].device
         return side.device
 
+    def is_connected(self, node: str) -> bool:
+        """Whether the replica of a node is connected with its peer, as that node knows it."""
+        device = self.device(node)
+        return device is not None and device.is_together
+
     def peer(self, node: str) -> str:
         """The node for which the resource of a node is written, '' where that is not known."""
         return next((end for end in self.ends if end != node), "") if node in self.ends else ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.acts import Play
     from tests.simulation.world import World
 
-PARTED, PAUSE = 25.0, 2.5
+NOTICED, PAUSE = 25.0, 2.5
 """Seconds in which the target may notice that the source is off, and from one look to the next."""
 
 
@@ -59,7 +59,7 @@ class Failover:
         else:
             yield from self._fence()
         self.times = {"look": look, "seen_off": self._uptime()}
-        yield from self._until_parted()
+        yield from self._until_noticed()
         try:
             stated = yield from self._hand_over()
         except (PlayFailed, Rejected) as failure:
@@ -147,11 +147,10 @@ class Failover:
             raise PlayFailed(f"{self.source.name} does not answer, and nobody knows that it is off")
         self.fenced_by = "bmc"
 
-    def _until_parted(self) -> Play:
-        until = self.world.now + PARTED
+    def _until_noticed(self) -> Play:
+        until = self.world.now + NOTICED
         while not self.is_stopped and self.world.now < until:
-            device = self.replicas.device(self.target.uuid)
-            if device is None or not device.is_together:
+            if not self.replicas.is_connected(self.target.uuid):
                 return
             yield PAUSE
 

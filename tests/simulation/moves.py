@@ -41,7 +41,7 @@ SYNCING, LOOKS = 30.0, 200
 
 
 def asked(world: World, instance: str, node: str) -> replacements.Node:
-    """What a node says of its replica, as `replica_check` takes it."""
+    """What a node reports about its replica, as `replica_check` takes it."""
     assert world.disks is not None
     answers = world.nodes[node].answers
     disks = world.disks.answer(instance, node) if answers else {"unreachable": True, "msg": "it does not answer"}
@@ -228,7 +228,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
     may_fail(world, "before the new replica")
     yield LOOK
     check_answers(world, primary, new)
-    is_copied = old != new and found.peer(primary) == new and _is_together(world, instance, primary)
+    is_copied = old != new and found.peer(primary) == new and found.is_connected(primary)
     hears_old = step["old_reachable"] and world.nodes[old].answers
     if hears_old and not is_copied:
         attempt(world, lambda: found.standby(old))
@@ -263,7 +263,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
 
 
 def _copied(world: World, step: dict[str, Any], *, is_copied: bool) -> Play:
-    """The new secondary is made and connected, and the resync ends; it may take long, or stand still."""
+    """The new secondary is made and connected, and the resync ends; it may take long, or stall."""
     instance, primary, new = step["instance"]["uuid"], step["primary"]["uuid"], step["new"]["uuid"]
     found = replicas(world, instance)
     if not is_copied:
@@ -295,11 +295,6 @@ def _refuse_worthless(world: World, instance: str, primary: str, new: str) -> No
     device = found.device(primary)
     if found.peer(primary) != new and (device is None or device.disk != "UpToDate"):
         raise PlayFailed("its replica keeps its peer until it is up to date")
-
-
-def _is_together(world: World, instance: str, node: str) -> bool:
-    device = replicas(world, instance).device(node)
-    return device is not None and device.is_together
 
 
 def _is_in_sync(world: World, instance: str, node: str) -> bool:

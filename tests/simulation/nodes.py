@@ -88,7 +88,7 @@ class Node:
             self._tell()
 
     def hang(self) -> None:
-        """Its programs stand still, and what runs there runs on."""
+        """Its programs hang, and what runs there runs on."""
         self._settle()
         self.is_hung = True
         self.world.tell(self.name, "hangs")

@@ -107,7 +107,7 @@ PLANTED = (
     Mutant(
         "off_dated_anew",
         29,
-        "since when a node is off is dated anew by the wall clock at every look (planted)",
+        "since when a node is off is dated again by the wall clock at every look (planted)",
         (
             Edit(
                 REPORTS,

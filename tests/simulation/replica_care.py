@@ -25,7 +25,7 @@ BOOT = 120.0
 REPORTED = 30.0
 """Seconds in which agents have reported what they see."""
 REPLACED = "replace the secondary"
-"""What a repair says of a secondary that it cannot repair."""
+"""What a repair advises for a secondary that it cannot repair."""
 RESYNC, TRIES = 3600.0, 4
 """Seconds in which any resync ends, and how often a person repairs what is not in sync."""
 

@@ -21,7 +21,7 @@ TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
 SIMULATED = "fake"
 """The hypervisor of labs."""
 HYPERVISORS = ("kvm", SIMULATED)
-MOST_DISKS, MOST_NICS, MOST = 16, 8, 2**53
+MOST_DISKS, MOST_NICS = 16, 8
 MOST_NAME = 100
 """Characters of a name: names of DRBD resources and volumes are longer by some, and end at 127."""
 MOST_ADOPTED = 64
@@ -80,8 +80,8 @@ def tags(field: str, value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(tag) for tag in value))
 
 
-_COUNT = value_rules.number(1, MOST, whole=True)
-_SIZE = value_rules.number(0, MOST, whole=True)
+_COUNT = value_rules.number(1, value_rules.MOST, whole=True)
+_SIZE = value_rules.number(0, value_rules.MOST, whole=True)
 _MINOR = value_rules.number(0, 2**20 - 1, whole=True)
 _UUID = value_rules.text(UUID, "a UUID in lower case")
 _PATH = value_rules.text(

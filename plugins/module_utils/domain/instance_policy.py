@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from . import errors
+from .value_rules import MOST
 
 Policy = Mapping[str, Any]
 DEFAULT = "default"
 LEAST = {"memory-size": 1, "cpu-count": 1, "disk-size": 0, "disk-count": 0, "nic-count": 0, "spindle-use": 0}
 """What a size is made of, and the least of each."""
 TEMPLATES = ("diskless", "file", "sharedfile", "plain", "blockdev", "drbd", "rbd", "ext", "gluster")
-MOST = 2**53
 RATIOS = ("vcpu-ratio", "spindle-ratio")
 _SMALLEST = {
     "memory-size": 128,

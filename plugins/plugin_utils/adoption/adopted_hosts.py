@@ -11,14 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import errors, host_variables
+from ...module_utils.domain import errors, host_variables, value_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_ITEMS = 10_000
 LONGEST_TEXT, LONGEST_DEFINITION = 4096, 1 << 20
-MOST_NUMBER = 2**53
 _NUMBER, _TEXT, _DEFINITION, _FLAG = "a number", "a short text", "a text", "true or false"
 _VOLUMES = [{"minor": _NUMBER, "device": _TEXT, "disk": _TEXT}]
 SHAPE: Any = {
@@ -150,7 +149,7 @@ def _is_right(value: Any, kind: str) -> bool:
     if kind == _FLAG:
         return isinstance(value, bool)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and 0 <= value <= MOST_NUMBER
+    return is_number and math.isfinite(value) and 0 <= value <= value_rules.MOST
 
 
 def _refuse_unless(is_right: object, place: str, kind: str) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED, LONGEST = 20, 300
 """Findings that a refusal lists, and the characters of each."""
-_COUNT = value_rules.number(0, 2**53, whole=True)
+_COUNT = value_rules.number(0, value_rules.MOST, whole=True)
 _TIME = value_rules.number(0, 253_402_300_799, whole=False)
 """Unix seconds until the end of the year 9999: no calendar goes further."""
 _JOB = value_rules.number(0, 10**11, whole=True)

@@ -38,7 +38,7 @@ class NodeEvacuate(contract.SubmitOpcode):
         if plan.refusals:
             told = "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals)
             raise errors.Refused(f"Unable to evacuate {node.name}: {told}")
-        return list(moving.Jobs(cluster, reason=f"evacuating {node.name}: moving {{}} away").of(plan.moves))
+        return list(moving.Jobs(cluster, reason=f"evacuating {node.name}: moving {{}} away").make_all(plan.moves))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Jobs:
         self._newest: dict[str, str] = {}
         self._count: dict[str, int] = {}
 
-    def of(self, moves: Iterable[Move]) -> tuple[work.Job, ...]:
+    def make_all(self, moves: Iterable[Move]) -> tuple[work.Job, ...]:
         """The jobs of the next moves; raises as `make`."""
         return tuple(self.make(move) for move in moves)
 

@@ -180,7 +180,7 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group, bound:
     found = balancing.balance(searched, group=group.name, without=without, options=options)
     where = scoring.scope(searched, group=group.name, without=without)
     moves = _first(searched, where, found, threshold=max(LEAST, settings.balance_threshold))
-    return moving.Jobs(cluster, reason=f"balancing {group.name}: moving {{}}").of(moves)
+    return moving.Jobs(cluster, reason=f"balancing {group.name}: moving {{}}").make_all(moves)
 
 
 def _first(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import httpx
@@ -112,20 +113,31 @@ def test_what_orjson_does_not_write_is_answered_all_the_same(value: object) -> N
     assert json.loads(told.content) == {"value": value, "rest": [1, None]}
 
 
+@dataclass
+class Time:
+    """A clock that goes on with pauses, and what they were."""
+
+    now: float = 100.0
+    pauses: list[float] = field(default_factory=list)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+        self.now += seconds
+
+
 def test_requests_that_come_together_share_an_answer_that_is_made_after_they_came_and_seldom() -> None:
-    now, state, pauses = [100.0], [0], list[float]()
+    time, state = Time(), [0]
 
     def make() -> list[int]:
-        now[0] += 0.6
+        time.now += 0.6
         return list(state)
 
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        await asyncio.sleep(0)
-        now[0] += seconds
-
     async def story() -> None:
-        shared = answers.Shared(make, clock=lambda: now[0], sleep=sleep)
+        shared = answers.Shared(make, clock=time.clock, sleep=time.sleep)
         told = {(await shared.get()).body}
         for number in range(1, 4):
             state[0] = number
@@ -137,7 +149,7 @@ def test_requests_that_come_together_share_an_answer_that_is_made_after_they_cam
         assert told == {b"[0]", b"[1]", b"[2]", b"[3]"}
 
     asyncio.run(story())
-    assert pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]
+    assert time.pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]
 
 
 def test_what_fails_for_one_fails_for_those_who_share_it_and_the_next_one_is_made_again() -> None:
@@ -158,20 +170,15 @@ def test_what_fails_for_one_fails_for_those_who_share_it_and_the_next_one_is_mad
 
 
 def test_answers_by_name_are_made_one_after_the_other_with_one_rest_and_none_that_nobody_waits_for() -> None:
-    now, made, pauses = [100.0], list[str](), list[float]()
+    time, made = Time(), list[str]()
 
     def make(name: str) -> str:
         made.append(name)
-        now[0] += 0.6
+        time.now += 0.6
         return name
 
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        await asyncio.sleep(0)
-        now[0] += seconds
-
     async def story() -> None:
-        shared = answers.SharedByName(make, clock=lambda: now[0], sleep=sleep)
+        shared = answers.SharedByName(make, clock=time.clock, sleep=time.sleep)
         asked = {name: [asyncio.create_task(shared.get(name)) for _ in range(9)] for name in "abcd"}
         await asyncio.sleep(0)
         for gone in (asked["a"][0], *asked["c"]):
@@ -183,4 +190,4 @@ def test_answers_by_name_are_made_one_after_the_other_with_one_rest_and_none_tha
 
     asyncio.run(story())
     assert made == ["a", "b", "d", "c"]
-    assert pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]
+    assert time.pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]

@@ -27,7 +27,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 def _document(one: Reached, *moves: Move) -> plan_documents.Document:
     cluster = one.running.configuration.current
-    jobs = moving.Jobs(cluster).of(moves)
+    jobs = moving.Jobs(cluster).make_all(moves)
     turns = schedules.expected(cluster, moves, jobs)
     scores = compared.Scores({}, {})
     return plan_documents.made(cluster, Plan(moves), scores=scores, jobs=jobs, turns=turns, command="roundsman balance")

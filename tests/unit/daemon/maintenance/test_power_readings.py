@@ -206,13 +206,20 @@ def test_a_node_whose_power_is_commanded_is_not_read_and_what_its_job_read_count
     virtual.run(scenario())
 
 
+@contextlib.asynccontextmanager
+async def failing() -> AsyncIterator[Bmcs]:
+    """BMCs that were to be read, and whose reader has failed."""
+    bmcs = Bmcs()
+    bmcs.failure = "bmc.json: Permission denied"
+    async with bmcs.at_work():
+        bmcs.watch("node3")
+        await asyncio.sleep(5)
+        yield bmcs
+
+
 def test_a_reader_that_fails_is_reported_and_tried_again() -> None:
     async def scenario() -> None:
-        bmcs = Bmcs()
-        bmcs.failure = "bmc.json: Permission denied"
-        async with bmcs.at_work():
-            bmcs.watch("node3")
-            await asyncio.sleep(5)
+        async with failing() as bmcs:
             assert bmcs.readings.state("node3") is UNKNOWN
             assert "Permission denied" in str(bmcs.failures.listed())
             bmcs.failure = ""
@@ -225,11 +232,7 @@ def test_a_reader_that_fails_is_reported_and_tried_again() -> None:
 
 def test_a_reader_that_failed_fails_no_more_once_nothing_is_to_be_read() -> None:
     async def scenario() -> None:
-        bmcs = Bmcs()
-        bmcs.failure = "bmc.json: Permission denied"
-        async with bmcs.at_work():
-            bmcs.watch("node3")
-            await asyncio.sleep(5)
+        async with failing() as bmcs:
             assert bmcs.failures.listed()
             bmcs.watch()
             assert bmcs.failures.listed() == []

@@ -28,7 +28,7 @@ def made(cluster: clusters.Cluster) -> plan_documents.Document:
     moves = (Move("instance1", ("f", "r:node3")), Move("instance2", ("f:node3",), ("instance1",)))
     scores = compared.Scores({"free_mem_cv": 2.0}, {"free_mem_cv": 1.0})
     plan = Plan(moves, (Refusal("instance3", "it is plain"),), ("node3 may no longer fail",))
-    jobs = moving.Jobs(cluster).of(moves)
+    jobs = moving.Jobs(cluster).make_all(moves)
     turns = schedules.expected(cluster, moves, jobs)
     return plan_documents.made(cluster, plan, scores=scores, jobs=jobs, turns=turns, command=COMMAND)
 

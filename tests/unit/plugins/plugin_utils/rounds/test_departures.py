@@ -97,7 +97,7 @@ def test_in_any_order_of_the_jobs_no_node_has_too_little_and_the_nodes_end_empty
         rows.append(f"instance{number} drbd {luck.choice([256, 512])} 500 node{first} node{second}")
     cluster = tables.read("\n".join([*rows, "settings moves_per_node=2"]))
     plan = departures.of_nodes(cluster, ["node1", "node2"], failover=bool(seed % 2))
-    jobs = moving.Jobs(cluster, failover=bool(seed % 2)).of(plan.moves)
+    jobs = moving.Jobs(cluster, failover=bool(seed % 2)).make_all(plan.moves)
     world = worlds.run_as_promised(cluster, plan.moves, jobs, luck=luck)
     stay = {one.subject for one in plan.refusals}
     for one in world.cluster.instances.values():

@@ -43,7 +43,7 @@ def _plan(
         incident="a1",
         reason="evacuating node1: moving {} away",
         waves=waves.Waves(limit=limit),
-    ).of(plan.moves)
+    ).make_all(plan.moves)
     return Evacuated(jobs, plan.refusals, plan.notes)
 
 
@@ -90,7 +90,7 @@ def _of_parted(table: str, *, failover: bool = False) -> Evacuated:
     parted = dataclasses.replace(cluster.instance("instance1"), parted=replicas.Parted(100.0, 90.0, "u-node1"))
     cluster = clusters.with_instance(cluster, parted)
     plan = evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=room.Room(cluster))
-    return Evacuated(moving.Jobs(cluster, failover=failover).of(plan.moves), plan.refusals, plan.notes)
+    return Evacuated(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals, plan.notes)
 
 
 @pytest.mark.parametrize("failover", [False, True])
@@ -763,7 +763,7 @@ def test_what_a_migration_may_have_taken_to_a_node_goes_there_or_waits_for_it(
 
     def planned(seen: clusters.Cluster) -> Evacuated:
         found = evacuation.plan(seen, "u-node1", failover=True, avoid=(), taken={}, room=room.Room(seen))
-        return Evacuated(moving.Jobs(seen, failover=True).of(found.moves), found.refusals, found.notes)
+        return Evacuated(moving.Jobs(seen, failover=True).make_all(found.moves), found.refusals, found.notes)
 
     (job,) = planned(cluster).jobs
     assert steps.text(job) == [step]

@@ -28,7 +28,7 @@ settings moves_per_node=2
 
 def _jobs(*moves: tuple[str, ...], table: str = TABLE, **options: object) -> tuple[work.Job, ...]:
     found = [Move(name, tuple(action.split()), tuple(after)) for name, action, *after in moves]
-    return moving.Jobs(tables.read(table), **options).of(found)  # type: ignore[arg-type] # passed on as they are
+    return moving.Jobs(tables.read(table), **options).make_all(found)  # type: ignore[arg-type] # passed on as they are
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_a_move_comes_after_no_later_one() -> None:
 def test_of_an_incident_each_job_needs_the_success_of_those_before_it_and_says_why_it_goes_there() -> None:
     moves = [Move("instance1", ("f",), why="node2 is the only node with room"), Move("instance3", ("f:node3",))]
     limited = waves.Waves(limit=1)
-    first, second = moving.Jobs(tables.read(TABLE), after=("drain",), incident="a1", waves=limited).of(moves)
+    first, second = moving.Jobs(tables.read(TABLE), after=("drain",), incident="a1", waves=limited).make_all(moves)
     assert (first.after, first.behind) == (("drain",), ())
     assert (second.after, second.behind) == (("drain", "move:instance1"), ())
     assert first.reason == "moving instance1; node2 is the only node with room"
-    (other,) = moving.Jobs(tables.read(TABLE), incident="b2", waves=limited).of([Move("instance5", ("f",))])
+    (other,) = moving.Jobs(tables.read(TABLE), incident="b2", waves=limited).make_all([Move("instance5", ("f",))])
     assert (other.after, other.behind) == ((), ("move:instance1", "move:instance3"))
 
 

@@ -55,13 +55,13 @@ def test_a_pair_gets_a_copy_in_the_new_group_moves_there_and_gets_its_second_cop
     (move,) = _drain(cluster, "b").moves
     first, second = _ends(cluster, _drain(cluster, "b"))["instance1"]
     assert {first, second} == {"node3", "node4"}
-    (job,) = moving.Jobs(cluster).of([move])
+    (job,) = moving.Jobs(cluster).make_all([move])
     assert steps.text(job) == [
         f"replace_disks instance1 node2 {first}",
         f"migrate instance1 node1 {first}",
         f"replace_disks instance1 node1 {second}",
     ]
-    (failed_over,) = moving.Jobs(cluster, failover=True).of([move])
+    (failed_over,) = moving.Jobs(cluster, failover=True).make_all([move])
     assert steps.text(failed_over)[1] == f"failover instance1 node1 {first}"
 
 
@@ -131,7 +131,7 @@ def test_what_has_lost_its_primary_starts_on_its_copy_first() -> None:
     cluster = tables.read(NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + PAIR)
     (move,) = _drain(cluster, "b").moves
     first, second = _ends(cluster, _drain(cluster, "b"))["instance1"]
-    (job,) = moving.Jobs(cluster).of([move])
+    (job,) = moving.Jobs(cluster).make_all([move])
     assert steps.text(job) == [
         "failover instance1 node1 node2",
         f"replace_disks instance1 node1 {first}",
@@ -258,7 +258,7 @@ def test_in_any_order_of_the_jobs_no_node_has_too_little_and_what_left_is_whole_
         rows.append(f"instance{number} drbd {luck.choice([256, 512])} 1024 node{first} node{second}")
     cluster = tables.read("\n".join([*rows, "settings moves_per_node=2"]))
     plan = regrouping.of_group(cluster, configured.model_of(cluster), "a")
-    jobs = moving.Jobs(cluster).of(plan.moves)
+    jobs = moving.Jobs(cluster).make_all(plan.moves)
     world = worlds.run_as_promised(cluster, plan.moves, jobs, luck=luck)
     stay = {one.subject for one in plan.refusals}
     assert {move.instance for move in plan.moves} | stay == {one.name for one in cluster.instances.values()}

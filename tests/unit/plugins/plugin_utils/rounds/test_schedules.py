@@ -21,7 +21,7 @@ settings moves_per_node=1
 def test_a_turn_begins_when_the_last_of_those_it_waits_for_has_ended() -> None:
     cluster = tables.read(TABLE)
     moves = [Move("instance1", ("f", "r:node3")), Move("instance2", ("f",)), Move("instance3", ("f:node2",))]
-    first, second, third = schedules.expected(cluster, moves, moving.Jobs(cluster).of(moves))
+    first, second, third = schedules.expected(cluster, moves, moving.Jobs(cluster).make_all(moves))
     assert (first.mib, second.mib, third.mib) == (6000, 0, 4000)
     assert first.seconds == pytest.approx(6000 / turns.RATE + 2 * turns.OVERHEAD)
     assert (first.wave, second.wave, third.wave) == (0, 1, 2)
@@ -32,5 +32,5 @@ def test_a_turn_begins_when_the_last_of_those_it_waits_for_has_ended() -> None:
 def test_what_is_failed_over_copies_nothing() -> None:
     cluster = tables.read(TABLE)
     moves = [Move("instance1", ("f",))]
-    jobs = moving.Jobs(cluster, failover=True).of(moves)
+    jobs = moving.Jobs(cluster, failover=True).make_all(moves)
     assert [turn.mib for turn in schedules.expected(cluster, moves, jobs)] == [0]
