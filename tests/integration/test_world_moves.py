@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 
 from . import labs, states
+from .test_world_evidence import PAIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,29 @@ def test_a_source_that_only_claims_to_have_migrated_is_not_believed(
     assert one.cluster().node_name(one.cluster().instance("instance2").primary_node) == "node2"
     assert ended["status"] == "error"
     assert "node2 reports that instance2 was migrated, but node3 does not run it" in json.dumps(ended)
+
+
+@pytest.mark.slow
+def test_a_migration_whose_target_lacks_writes_is_aborted_and_its_guest_goes_on_where_its_writes_are(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIR, migration_seconds=30)
+    job = one.put("/2/instances/instance1/migrate", {}).json()
+    source = one.lab.node("node2")
+    one.until(lambda _: "instance1" in fake.Driver(source.root, opcode="test").migrations(), "memory is copied")
+    source.cut_link("node3", is_cut=True)
+
+    ended = states.job_ended(one, job)
+
+    assert ended["status"] == "error"
+    assert "the target would lack its last writes" in json.dumps(ended)
+    assert running_on(one, "instance1") == ["node2"]
+    source.cut_link("node3", is_cut=False)
+    repaired = states.command(one, "instance", "repair-disks", "instance1", "--discard", "node3", "--yes")
+    assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+    one.until(states.at_rest, "its jobs end")
+    assert one.cluster().instance("instance1").moving == ""
+    assert one.wrong() == []
 
 
 @pytest.mark.slow

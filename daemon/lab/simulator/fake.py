@@ -119,7 +119,9 @@ class Driver(simulated_guests.Guests):
         for name in self.migrations():
             self._intent(name).unlink()
 
-    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool:
+    def migrate(
+        self, name: str, target: str, *, hvparams: Mapping[str, str], target_lacks: kvm_migration.TargetLacks
+    ) -> bool:
         """Hand a running instance over to the node whose wire is the folder `target`.
 
         Returns whether it was here; when it runs there already, nothing is done.
@@ -144,7 +146,7 @@ class Driver(simulated_guests.Guests):
         begun = {"target": target, "opcode": self._opcode, "boot": simulated_node.boot_id(root)}
         intent.parent.mkdir(exist_ok=True)
         intent.write_text(json.dumps(begun))
-        why = self._copy_memory(hvparams)
+        why = self._copy_memory(hvparams, target_lacks)
         if why or fails == "during":
             intent.unlink()
             raise errors.Failed(f"the migration of {name} broke off: {why or 'Input/output error'}; it still runs here")
@@ -169,11 +171,14 @@ class Driver(simulated_guests.Guests):
         if fails == "after":
             raise errors.Failed(f"{name} was not migrated: the connection broke before its end was confirmed")
 
-    def _copy_memory(self, hvparams: Mapping[str, str]) -> str:
+    def _copy_memory(self, hvparams: Mapping[str, str], target_lacks: kvm_migration.TargetLacks) -> str:
         """Let the time of a migration pass; returns why it broke off, '' when it did not."""
         seconds, limit = float(hvparams.get("migration_seconds", "0")), parameters.kvm(hvparams).migration_limit
-        time.sleep(min(seconds, limit))
-        return f"it did not end within {limit:g} s" if seconds > limit else ""
+        watch, ends = kvm_migration.Watch(limit, target_lacks), time.monotonic() + seconds
+        while True:
+            time.sleep(min(max(0.0, ends - time.monotonic()), kvm_migration.PAUSE))
+            if watch.is_to_end() or time.monotonic() >= ends:
+                return watch.why
 
     def _hand_over(self, name: str, there: Path, root: Path, begun: Mapping[str, str], *, pauses: bool) -> None:
         paused = self._root / PAUSED / there.name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Protocol
 
 from .. import lab_drivers
 from ..domain import errors
-from . import kvm
+from . import kvm, kvm_migration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,9 @@ class Hypervisor(Protocol):
 
     def recover(self, name: str) -> str: ...
 
-    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool: ...
+    def migrate(
+        self, name: str, target: str, *, hvparams: Mapping[str, str], target_lacks: kvm_migration.TargetLacks
+    ) -> bool: ...
 
 
 def get(name: str, root: Path, *, opcode: str) -> Hypervisor:

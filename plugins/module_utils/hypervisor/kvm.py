@@ -11,7 +11,7 @@ from .. import trusted_paths
 from ..domain import errors
 from ..domain import hvparams as parameters
 from . import kvm_migration, libvirt_host, libvirt_xml, virsh
-from .kvm_migration import Where
+from .kvm_migration import TargetLacks, Where
 from .virsh_output import State
 
 if TYPE_CHECKING:
@@ -115,17 +115,18 @@ class Driver:
                 raise errors.Failed(f"{name} could not be ended and is still here: {error}") from error
         return True
 
-    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool:
+    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str], target_lacks: TargetLacks) -> bool:
         """Hand a running instance over to the node with this address, without a stop.
 
-        Returns whether it was here; when it runs there already, nothing is done.
+        Returns whether it was here; when it runs there already, nothing is done. `target_lacks` says why that node may
+        lack writes of the instance, '' while it has all.
 
         Raises:
             Failed: it runs on neither node, or was not moved; the text says where it runs.
         """
-        self._moves.recover(name)
+        self._moves.recover(name, target_lacks=target_lacks)
         self._release(name)
-        return self._moves.migrate(name, target, given=parameters.kvm(hvparams))
+        return self._moves.migrate(name, target, given=parameters.kvm(hvparams), target_lacks=target_lacks)
 
     def recover(self, name: str) -> str:
         """Await or abort what a killed step left at work on an instance, and say where it runs; "" for nothing left."""

@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
 NOTES = "run/roundsman/migrations"
 LOOK = 1.0
-"""How often a migration is looked at, in seconds."""
+"""How often libvirt is asked how far a migration is, in seconds."""
+PAUSE = 0.25
+"""How often the source asks meanwhile whether the target has all writes, in seconds."""
 END_LIMIT = 180.0
 """How long libvirt may take to end a migration that is aborted, in seconds: it cannot be while it tries to connect."""
 
 _Note = Dict[str, Any]
+TargetLacks = Callable[[], str]
+"""Says on the source why the target may lack writes of the instance, '' while it has all."""
 _MAY_HAVE_RUN = (
     "it is paused in migration here, and not on the target ({uri}): it may have run there and written its disks before "
     "the target was booted. Read /var/log/libvirt/qemu/{name}.log on the target: if the guest never ran there, run "
@@ -123,6 +127,32 @@ def _seconds_up(far: libvirt_host.Host) -> Optional[float]:
         return None
 
 
+class Watch:
+    """When a migration is aborted: so many seconds from now, or once its target lacks writes; `why` says which."""
+
+    def __init__(self, limit: float, target_lacks: Optional[TargetLacks]) -> None:
+        self.why = ""
+        self._limit = limit
+        self._target_lacks = target_lacks
+        self._ends = time.monotonic() + limit
+
+    def is_to_end(self, *, left: str = "") -> bool:
+        """Whether it is to be aborted, for the first time or again; `left` is how far it is."""
+        if not self.why:
+            told, now = self._target_lacks() if self._target_lacks is not None else "", time.monotonic()
+            if told:
+                self.why = f"the target would lack its last writes: {told}"
+            elif now >= self._ends:
+                self.why = f"it did not end within {self._limit:g} s{left}"
+            if self.why:
+                self._ends = now + END_LIMIT
+        return bool(self.why)
+
+    def is_over(self) -> bool:
+        """Whether libvirt has had all the time that it may take to abort it."""
+        return bool(self.why) and time.monotonic() >= self._ends
+
+
 class Migrations:
     """The migrations from this node to others."""
 
@@ -133,10 +163,13 @@ class Migrations:
         self._root = root
         self._opcode = opcode
         self._connect = connect
+        self._looked = 0.0
         self.progress: Dict[str, float] = {}
 
-    def migrate(self, name: str, target: str, *, given: parameters.Kvm) -> bool:
+    def migrate(self, name: str, target: str, *, given: parameters.Kvm, target_lacks: TargetLacks) -> bool:
         """Hand a running instance over; returns whether it was here.
+
+        It is aborted once the target lacks writes: there the guest would go on without them.
 
         Raises:
             Failed: it was not moved; the text says why, and where it runs.
@@ -151,15 +184,19 @@ class Migrations:
             self._here.order("migrate-setmaxdowntime", name, str(given.migration_downtime))
         watched = _Watched(far)
         self._write(name, {"uri": far.client.uri, "limit": given.migration_limit, "opcode": self._opcode})
-        why = self._run(name, options(target, given), limit=given.migration_limit)
+        why = self._run(name, options(target, given), limit=given.migration_limit, target_lacks=target_lacks)
         where, text = self._settled(name, far, watched=watched)
         if where is Where.THERE:
             self.forget(name)
             return True
         raise errors.Failed(f"{name} was not migrated: {why or 'libvirt says that it was'}; {text}")
 
-    def recover(self, name: str, *, patience: Optional[float] = None) -> Optional[Tuple[Where, str]]:
+    def recover(
+        self, name: str, *, patience: Optional[float] = None, target_lacks: Optional[TargetLacks] = None
+    ) -> Optional[Tuple[Where, str]]:
         """Await the migration that a killed step left at work, abort it at its limit; None if there was none.
+
+        It is aborted, too, once its target lacks writes, if the caller can tell.
 
         With `patience` it is awaited for no more than so many seconds. What is doubtful is said, and left as it is.
 
@@ -168,11 +205,11 @@ class Migrations:
         """
         note, found = self._read(name), self._here.domain(name)
         if note is not None:
-            self._await(name, limit=note["limit"], patience=patience)
+            self._await(name, Watch(self._rest(name, note["limit"], patience), target_lacks))
             return self._settled(name, libvirt_host.Host(self._connect(note["uri"])))
         if found is None or not self._here.job(name).moves:
             return None
-        self._await(name, limit=parameters.Kvm().migration_limit, patience=patience)
+        self._await(name, Watch(self._rest(name, parameters.Kvm().migration_limit, patience), target_lacks))
         found = self._here.domain(name)
         return Where.UNSURE, f"it is {'not' if found is None else found.text} here, after a migration"
 
@@ -200,38 +237,40 @@ class Migrations:
             raise errors.Failed(f"{name} is {_twice(name, here, there)}, then retry")
         return True
 
-    def _run(self, name: str, chosen: List[str], *, limit: float) -> str:
-        """Have libvirt migrate, and abort that at its limit; returns why it did not, "" if it says that it did."""
-        aborted, ends = "", time.monotonic() + limit
+    def _run(self, name: str, chosen: List[str], *, limit: float, target_lacks: TargetLacks) -> str:
+        """Have libvirt migrate, and abort that when it is to end; returns why it did not, "" if it says that it did."""
+        watch = Watch(limit, target_lacks)
         with self._here.client.started("migrate", *chosen, self._here.uuid(name)) as process:
             while True:
-                _printed, complaint = virsh.ended(process, time_limit=LOOK)
+                _printed, complaint = virsh.ended(process, time_limit=PAUSE)
                 if process.returncode is not None:
                     break
                 self._look(name)
-                if time.monotonic() < ends:
-                    continue
-                if aborted:
-                    return f"{aborted}, and cannot be ended"
-                aborted, ends = f"it did not end within {limit:g} s{self._left()}", time.monotonic() + END_LIMIT
-                self._abort(name)
+                if watch.is_over():
+                    return f"{watch.why}, and cannot be ended"
+                if watch.is_to_end(left=self._left()):
+                    self._abort(name)
         if process.returncode == 0:
             return ""
-        if not aborted:
+        if not watch.why:
             # The client may be gone, and libvirt still at work.
-            self._await(name, limit=limit)
-        return aborted or virsh.one_line(complaint, code=process.returncode)
+            self._await(name, watch)
+        return watch.why or virsh.one_line(complaint, code=process.returncode)
 
-    def _await(self, name: str, *, limit: float, patience: Optional[float] = None) -> None:
-        """Wait until no migration is at work on an instance, and abort it at its limit."""
-        job, now = self._here.job(name), time.monotonic()
-        left = 0.0 if job.is_busy else max(0.0, limit - job.seconds)
-        ends = now + (left if patience is None else min(left, patience))
-        while (job.moves or job.is_busy) and now < ends + END_LIMIT:
-            if now >= ends:
+    def _await(self, name: str, watch: Watch) -> None:
+        """Wait until no migration is at work on an instance, and abort it when it is to end."""
+        while (job := self._here.job(name)).moves or job.is_busy:
+            if watch.is_over():
+                return
+            if watch.is_to_end():
                 self._abort(name)
-            time.sleep(LOOK)
-            job, now = self._here.job(name), time.monotonic()
+            time.sleep(PAUSE)
+
+    def _rest(self, name: str, limit: float, patience: Optional[float]) -> float:
+        """How many seconds a migration at work still has; none if libvirt cannot say how long it has been."""
+        job = self._here.job(name)
+        left = 0.0 if job.is_busy else max(0.0, limit - job.seconds)
+        return left if patience is None else min(left, patience)
 
     def _settled(self, name: str, far: libvirt_host.Host, *, watched: Optional[_Watched] = None) -> Tuple[Where, str]:
         """Put in order what an ended migration left; nothing that may be the only copy at work is ended."""
@@ -304,7 +343,10 @@ class Migrations:
         )
 
     def _look(self, name: str) -> None:
-        """Write down how far a migration is, for whoever asks meanwhile."""
+        """Write down now and then how far a migration is, for whoever asks meanwhile."""
+        if time.monotonic() < self._looked + LOOK:
+            return
+        self._looked = time.monotonic()
         with contextlib.suppress(errors.Failed):
             self._tell(name, self._here.job(name))
 

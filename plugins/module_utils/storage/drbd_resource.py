@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 from ..domain import errors, ip_addresses
 
 if TYPE_CHECKING:
-    from .disks import End
+    from .disks import Disks, End
 
 FOLDER = "etc/drbd.d"
 FIRST_PORT = 11000
@@ -25,6 +25,11 @@ NO_AUTOMATICS = "after-sb-0pri disconnect; after-sb-1pri disconnect; after-sb-2p
 def name(instance: str, uuid: str, number: int) -> str:
     """What the resource of a disk is called: after the instance, or after its UUID where DRBD cannot take the name."""
     return f"{instance if _NAME.fullmatch(instance) else uuid}-disk{number}"
+
+
+def of_disk(disks: Disks, number: int) -> str:
+    """The resource of one of an instance's replicated disks."""
+    return disks.disks[number].name or name(disks.instance, disks.uuid, number)
 
 
 def metadata_size(size: int) -> int:

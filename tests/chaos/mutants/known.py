@@ -14,6 +14,7 @@ CHECK = "plugins/action/failover_check.py"
 REPLICAS = "plugins/module_utils/domain/replicas.py"
 FAILOVERS = "plugins/module_utils/domain/failovers.py"
 REPLACEMENTS = "plugins/module_utils/domain/replacements.py"
+PEER_DATA = "plugins/module_utils/storage/peer_data.py"
 ROLES = "plugins/module_utils/storage/drbd_roles.py"
 FAILOVER = "roles/instance/tasks/failover.yml"
 FENCE = "roles/instance/tasks/fence_source.yml"
@@ -334,6 +335,18 @@ MUTANTS = (
                 FAKE,
                 '        if simulated_node.boot_id(target) != begun["boot"]:\n',
                 "        if not begun:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "target_unwatched",
+        31,
+        "a migration goes on although its target is not connected any more, and lacks what the guest writes",
+        (
+            Edit(
+                PEER_DATA,
+                "        if side.connection is not Connection.CONNECTED or volume.peer_disk is not Disk.UP_TO_DATE:\n",
+                "        if volume.peer_disk is Disk.INCONSISTENT:\n",
             ),
         ),
     ),

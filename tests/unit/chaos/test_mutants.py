@@ -31,6 +31,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import peer_data
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
 from tests.chaos import trees
@@ -115,7 +116,7 @@ def interrupted(module: Any, folder: Path) -> list[str]:
     driver.start("instance1", {})
     simulated_node.set_fault(source, simulated_node.MIGRATION, "paused")
     with pytest.raises(Exception, match="not migrated"):
-        driver.migrate("instance1", str(target / "wire"), hvparams={})
+        driver.migrate("instance1", str(target / "wire"), hvparams={}, target_lacks=str)
     module.Driver(source, opcode="find").recover("instance1")
     return fake.Driver(source, opcode="").running()
 
@@ -292,6 +293,7 @@ OTHERS = {
     ("outdated_by_role", known.OUTDATE),
     *(("status_is_fence", path) for path in (known.FENCE, CONCLUSIONS)),
     ("life_unrecorded", known.FENCE),
+    ("target_unwatched", known.PEER_DATA),
     *((name, known.FAILOVER_ACT) for name in ("demotion_may_fail", "answer_forgotten")),
     *((mutant.name, edit.path) for mutant in rounds.MUTANTS for edit in mutant.edits),
 }
@@ -324,3 +326,14 @@ def test_the_mutant_that_outdates_by_role_does_not_ask_for_the_guest() -> None:
 
     mutant = known.find("outdated_by_role")
     assert (is_refused((ROOT / known.OUTDATE).read_text()), is_refused(mutant.text(known.OUTDATE))) == (True, False)
+
+
+def test_target_unwatched_lets_a_guest_go_where_its_writes_are_not() -> None:
+    alone = Volume(0, Disk.UP_TO_DATE, Disk.UNKNOWN)
+    side = Side("web1-disk0", Role.PRIMARY, Connection.CONNECTING, (alone,))
+    assert peer_data.lacking("web1-disk0", side)
+    assert (
+        not known.find("target_unwatched")
+        .module("plugins/module_utils/storage/peer_data.py")
+        .lacking("web1-disk0", side)
+    )

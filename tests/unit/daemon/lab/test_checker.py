@@ -92,7 +92,7 @@ def fail_over(lab: world.Lab, *, acknowledged: int, read: int) -> None:
 
 def migrate(lab: world.Lab, source: str = "node2", target: str = "node3") -> None:
     replicas.share(lab, "instance1-disk0", source, target)
-    driver(lab, source).migrate("instance1", str(lab.node(target).wire), hvparams={})
+    driver(lab, source).migrate("instance1", str(lab.node(target).wire), hvparams={}, target_lacks=str)
     replicas.unshare(lab, "instance1-disk0", source, target)
 
 

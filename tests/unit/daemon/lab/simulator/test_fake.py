@@ -43,10 +43,10 @@ def test_the_journal_has_every_event_in_order_with_its_opcode(tmp_path: Path) ->
 def test_a_migration_moves_the_instance_with_its_facts(tmp_path: Path) -> None:
     here, there = driver(tmp_path / "a"), driver(tmp_path / "b")
     here.start("x", {"memory": 5})
-    assert here.migrate("x", str(tmp_path / "b"), hvparams={"migration_seconds": "0"})
+    assert here.migrate("x", str(tmp_path / "b"), hvparams={"migration_seconds": "0"}, target_lacks=str)
     assert (here.running(), there.running()) == ([], ["x"])
     assert json.loads((tmp_path / "b" / fake.RUNNING / "x.json").read_text()) == {"memory": 5}
-    assert not here.migrate("x", str(tmp_path / "b"), hvparams={})
+    assert not here.migrate("x", str(tmp_path / "b"), hvparams={}, target_lacks=str)
 
 
 def test_a_migration_that_breaks_off_leaves_the_instance_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_a_migration_that_breaks_off_leaves_the_instance_here(tmp_path: Path, mo
     # The other node dies while memory is copied.
     monkeypatch.setattr("time.sleep", lambda _: (tmp_path / "b" / fake.RUNNING).rmdir())
     with pytest.raises(errors.Failed, match="still runs here"):
-        here.migrate("x", str(tmp_path / "b"), hvparams={})
+        here.migrate("x", str(tmp_path / "b"), hvparams={}, target_lacks=str)
     assert here.running() == ["x"]
 
 
@@ -101,7 +101,7 @@ def test_a_migration_that_was_killed_is_in_the_journals_after_all(
     with monkeypatch.context() as killing, pytest.raises(Killed) if survived < 3 else contextlib.nullcontext():
         killing.setattr(Path, "rename", lambda *given: act("rename", *given))
         killing.setattr(node_journal, "append", lambda *given: act("append", *given))
-        here.migrate("x", str(tmp_path / "b"), hvparams={})
+        here.migrate("x", str(tmp_path / "b"), hvparams={}, target_lacks=str)
     for one in (here, there, here):
         one.recover("x")
     assert (here.running(), there.running()) == (["x"] if where == "a" else [], ["x"] if where == "b" else [])
@@ -181,7 +181,7 @@ def test_what_is_wrong_with_a_guest_goes_with_it_to_other_nodes(tmp_path: Path, 
     here, there = node(tmp_path / "a"), node(tmp_path / "b")
     simulated_node.set_fault(tmp_path / "a", f"{simulated_node.GUESTS}/x", fault)
     here.start("x", {})
-    here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     assert there.stop("x", time_limit=0.4)
     assert stopped(tmp_path / "b") == why
 
@@ -215,7 +215,7 @@ def test_a_migration_fails_in_the_phase_it_is_told_to(
     boot = simulated_node.boot_id(tmp_path / "b")
     simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, phase)
     with pytest.raises(errors.Failed, match=said):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     assert (here.running(), there.running()) == places
     assert (events(tmp_path / "a"), events(tmp_path / "b")) == journals
     assert (simulated_node.boot_id(tmp_path / "b") != boot) is (phase == "paused")
@@ -229,7 +229,7 @@ def paused(tmp_path: Path) -> fake.Driver:
     here.start("x", {})
     simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "paused")
     with pytest.raises(errors.Failed):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     return here
 
 
@@ -242,7 +242,7 @@ def test_a_paused_instance_is_neither_resumed_nor_started_nor_migrated_and_ended
     with pytest.raises(errors.Failed, match="paused in migration"):
         here.start("x", {})
     with pytest.raises(errors.Failed, match="paused in migration"):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     with pytest.raises(errors.Failed, match=r"x was not stopped: it is paused in migration .* run `rm "):
         here.stop("x", time_limit=60)
     assert here.stop("x", time_limit=60, only_here=True)
@@ -259,7 +259,7 @@ def test_what_an_interrupted_migration_took_away_is_neither_started_nor_taken_fo
     here.start("x", {})
     simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "after")
     with pytest.raises(errors.Failed, match="before its end was confirmed"):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     if there == "is down":
         fake.lose_power(tmp_path / "b", by="a test")
     elif there == "booted":
@@ -288,7 +288,7 @@ def test_a_node_that_boots_knows_nothing_of_a_migration_any_more(tmp_path: Path)
     here.start("x", {})
     simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "after")
     with pytest.raises(errors.Failed):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     fake.lose_power(tmp_path / "b", by="a test")
     fake.reboot(tmp_path / "a", by="a test")
     assert fake.Driver(tmp_path / "a", opcode="").migrations() == {}
@@ -309,9 +309,34 @@ def test_a_migration_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.Monke
     here.start("x", {})
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr("time.monotonic", lambda: sum(slept))
     with pytest.raises(errors.Failed, match="it did not end within 5 s; it still runs here"):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={"migration_seconds": "60", "migration_limit": "5"})
-    assert (slept, here.running(), here.migrations()) == ([5], ["x"], {})
+        here.migrate(
+            "x",
+            str(tmp_path / "b/wire"),
+            hvparams={"migration_seconds": "60", "migration_limit": "5"},
+            target_lacks=str,
+        )
+    assert (sum(slept), here.running(), here.migrations()) == (5, ["x"], {})
+
+
+def test_a_migration_ends_whose_target_lacks_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _ = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr("time.monotonic", lambda: sum(slept))
+    with pytest.raises(
+        errors.Failed, match=r"the target would lack its last writes: x-disk0 is Connecting; it still runs here"
+    ):
+        here.migrate(
+            "x",
+            str(tmp_path / "b/wire"),
+            hvparams={"migration_seconds": "60"},
+            target_lacks=lambda: "x-disk0 is Connecting" if sum(slept) > 3 else "",
+        )
+    assert 3 < sum(slept) < 3.5
+    assert (here.running(), here.migrations()) == (["x"], {})
 
 
 @pytest.mark.parametrize("end", ["power", "reboot"])
@@ -332,7 +357,7 @@ def test_a_process_that_outlived_the_boot_of_its_node_changes_nothing(tmp_path: 
     acts: dict[str, Callable[[], bool]] = {
         "start": lambda: here.start("z", {}),
         "stop": lambda: here.stop("y", time_limit=0),
-        "migrate": lambda: here.migrate("y", str(tmp_path / "b/wire"), hvparams={}),
+        "migrate": lambda: here.migrate("y", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str),
     }
     with pytest.raises(errors.Failed, match="lost power or rebooted"):
         acts[act]()
@@ -347,7 +372,7 @@ def test_a_migration_ends_when_one_of_its_nodes_dies(
     here.start("x", {})
     monkeypatch.setattr("time.sleep", lambda _: fake.reboot(tmp_path / dies, by="a test"))
     with pytest.raises(errors.Failed, match=r"still runs here|lost power or rebooted"):
-        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={}, target_lacks=str)
     assert (here.running(), there.running()) == (["x"] if dies == "b" else [], [])
 
 

@@ -110,12 +110,12 @@ def test_a_migration_takes_the_writing_with_it_once_both_nodes_may_write(nodes: 
     here.start(NAME, FACTS)
     clock.pass_seconds(2)
     with pytest.raises(errors.Failed, match="it still runs here"):
-        here.migrate(NAME, str(nodes / "node2/wire"), hvparams={})
+        here.migrate(NAME, str(nodes / "node2/wire"), hvparams={}, target_lacks=str)
     clock.pass_seconds(2)
     for node in playing.NODES:
         run(nodes / node, "drbdadm", "net-options", "--allow-two-primaries=yes")
     run(nodes / "node2", "drbdadm", "primary")
-    assert here.migrate(NAME, str(nodes / "node2/wire"), hvparams={})
+    assert here.migrate(NAME, str(nodes / "node2/wire"), hvparams={}, target_lacks=str)
     clock.pass_seconds(2)
     driver(nodes / "node2").stop(NAME, time_limit=60)
     assert told(nodes / "node1") == [("started", 0), ("handed over", 4 * WRITES)]
@@ -208,7 +208,7 @@ def test_a_migration_that_was_killed_has_moved_the_writing_too(
     with monkeypatch.context() as killing:
         killing.setattr(*((node_journal, "append") if step == "note" else (simulated_world, "hand_over")), killed)
         with pytest.raises(Killed):
-            here.migrate(NAME, str(nodes / "node2/wire"), hvparams={})
+            here.migrate(NAME, str(nodes / "node2/wire"), hvparams={}, target_lacks=str)
     for node in (*playing.NODES, "node1"):
         driver(nodes / node).recover(NAME)
     clock.pass_seconds(1)

@@ -10,6 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor impor
 from .libvirt_twin import HALTED, MOVING, OFF, RUNS, Domain, Libvirts, by_hand, facts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 END = "run `virsh --connect qemu:///system destroy a`"
@@ -22,8 +23,8 @@ def note(root: Path, **fields: Any) -> None:
     (folder / "a.json").write_text(json.dumps({"uri": "qemu+tcp://n2/system", "limit": 60, "opcode": "4/0", **fields}))
 
 
-def migrate(driver: kvm.Driver, **changed: str) -> bool:
-    return driver.migrate("a", "n2", hvparams={**TCP, **changed})
+def migrate(driver: kvm.Driver, target_lacks: Callable[[], str] = str, **changed: str) -> bool:
+    return driver.migrate("a", "n2", hvparams={**TCP, **changed}, target_lacks=target_lacks)
 
 
 def test_an_instance_is_handed_over_once(libvirts: Libvirts, driver: kvm.Driver) -> None:
@@ -91,6 +92,42 @@ def test_a_migration_that_does_not_end_is_aborted_and_goes_on_here(libvirts: Lib
     assert (driver.running(), libvirts.there.domains, driver.migrations()) == (["a"], {}, {})
     assert 60 <= libvirts.clock.now < 65
     assert driver.progress["memory_remaining"] == 9.5
+
+
+@pytest.mark.parametrize("client_dies", [False, True])
+def test_a_migration_whose_target_lacks_writes_is_aborted_at_once_and_goes_on_here(
+    libvirts: Libvirts, driver: kvm.Driver, *, client_dies: bool
+) -> None:
+    libvirts.here.domains["a"] = Domain()
+    libvirts.seconds, libvirts.client_dies = 30, client_dies
+    with pytest.raises(errors.Failed) as raised:
+        migrate(driver, target_lacks=lambda: "a-disk0 is Connecting" if libvirts.clock.now >= 3 else "")
+    assert str(raised.value) == (
+        "a was not migrated: the target would lack its last writes: a-disk0 is Connecting; it is running here"
+    )
+    assert (driver.running(), libvirts.there.domains, driver.migrations()) == (["a"], {}, {})
+    assert libvirts.clock.now <= 3 + 2 * kvm_migration.PAUSE
+
+
+def test_a_migration_that_a_killed_step_left_is_aborted_by_the_next_one_if_its_target_lacks_writes(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
+) -> None:
+    libvirts.here.domains["a"] = Domain()
+    libvirts.seconds = 30
+    libvirts.begin("a")
+    note(tmp_path)
+    with pytest.raises(errors.Failed, match="the target would lack its last writes"):
+        migrate(driver, target_lacks=lambda: "a-disk0 is Connecting")
+    assert (driver.running(), libvirts.there.domains) == (["a"], {})
+
+
+def test_writes_that_the_target_lacks_too_late_for_an_abort_do_not_hide_where_the_instance_runs(
+    libvirts: Libvirts, driver: kvm.Driver
+) -> None:
+    libvirts.here.domains["a"] = Domain()
+    libvirts.seconds, libvirts.here.fails = 2, {"domjobabort": "Requested operation is not valid"}
+    assert migrate(driver, target_lacks=lambda: "a-disk0 is Connecting" if libvirts.clock.now > 1 else "")
+    assert (libvirts.here.domains, list(libvirts.there.domains)) == ({}, ["a"])
 
 
 def test_progress_can_be_read_meanwhile(libvirts: Libvirts, driver: kvm.Driver) -> None:
@@ -426,6 +463,6 @@ def test_an_address_that_ssh_would_take_for_an_option_is_refused(
     driver.start("a", facts())
     libvirts.calls.clear()
     with pytest.raises(errors.InvalidInput, match="'-oProxyCommand=id' begins with '-'"):
-        driver.migrate("a", "-oProxyCommand=id", hvparams={"migration_transport": transport})
+        driver.migrate("a", "-oProxyCommand=id", hvparams={"migration_transport": transport}, target_lacks=str)
     assert [call[0] for call in libvirts.calls if call[0] == "migrate"] == []
     assert driver.running() == ["a"]
