@@ -32,11 +32,13 @@ options:
       - C(demote) makes a primary secondary; DRBD refuses that while a guest has its disk open.
       - C(discard) connects, and discards what was written here since the connection was lost; refused on a primary.
         What is discarded is kept as a snapshot of each logical volume whose volume group has room for it.
+      - C(give_up) discards all that this replica has, which then waits to be replaced; as C(discard) otherwise. It is
+        for replicas that do not connect.
       - C(outdate) marks a replica that has lost its peer as outdated, so that DRBD refuses to promote it until it was
         synchronized again; refused on a primary, and on a replica that was written without its peer; does nothing
         while the peer is connected.
     type: str
-    choices: [up, attach, resume, connect, invalidate, demote, discard, outdate]
+    choices: [up, attach, resume, connect, invalidate, demote, discard, give_up, outdate]
     required: true
   hypervisor:
     description: The hypervisor of the instance; with C(fake) its disks are simulated.
@@ -76,7 +78,7 @@ steps:
   type: list
   elements: str
 snapshots:
-  description: Of C(discard), for each volume the snapshot that keeps what it had, or why there is none.
+  description: Of C(discard) and C(give_up), for each volume the snapshot that keeps what it had, or why there is none.
   returned: success
   type: list
   elements: str

@@ -123,14 +123,21 @@ class Settling:
         return any(asked)
 
     def _finish_replacements(self) -> bool:
-        """A replacement that broke off is done again, as `explain` says."""
+        """A replacement that broke off is done again, as `explain` says.
+
+        If that is refused, a person gives up what the old secondary wrote: the refusal names that command.
+        """
         asked = []
         cluster = self._lab.cluster()
         for one in cluster.maintenance.left_behind:
             if one.is_new:
-                path = f"/2/instances/{one.instance.name}/replace-disks"
+                name = one.instance.name
+                path = f"/2/instances/{name}"
+                if self._tries.get(f"replace {name}"):
+                    given_up = {"discard": cluster.node_name(cluster.instance(name).secondary_nodes[0])}
+                    asked.append(self._ask("PUT", f"{path}/repair-disks", given_up, key=f"discard {name}"))
                 body = {"mode": "replace_new_secondary", "remote_node": cluster.node_name(one.node)}
-                asked.append(self._ask("POST", path, body, key=f"replace {one.instance.name}"))
+                asked.append(self._ask("POST", f"{path}/replace-disks", body, key=f"replace {name}"))
         return any(asked)
 
     def _start_instances(self) -> bool:

@@ -32,11 +32,12 @@ class Action(Enum):
     INVALIDATE = "copy everything again"
     DEMOTE = "close the disk"
     DISCARD = "discard what was written here, and connect"
+    GIVE_UP = "discard what was written here, until a new replica is made"
     OUTDATE = "outdate the replica"
     REPLACE = "replace the secondary"
 
 
-DESTRUCTIVE = frozenset({Action.INVALIDATE, Action.DISCARD, Action.REPLACE})
+DESTRUCTIVE = frozenset({Action.INVALIDATE, Action.DISCARD, Action.GIVE_UP, Action.REPLACE})
 
 
 class Unread(Enum):

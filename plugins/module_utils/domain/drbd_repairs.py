@@ -26,6 +26,10 @@ _GIVEN_UP = (
     "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
     "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
 )
+_UNNOTED = (
+    "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and would "
+    "copy a part"
+)
 
 _SILENT = {
     Unread.UNHEARD: ("the {} could not be asked", "the {} reachable again"),
@@ -309,7 +313,7 @@ def _choices(sides: Sides) -> str:
     """The nodes of a split brain whose writes a person may give up, as a command names them; '' for none."""
     if Relation.SPLIT not in sides.relations or sides.ages != sides.relations:
         return ""
-    found = [where.value.upper() for where in Where if _hindered(sides, where) is None]
+    found = [where.value.upper() for where in Where if not _hindrance(sides, where)]
     return "NODE" if len(found) > 1 else "".join(found)
 
 
@@ -318,41 +322,72 @@ def _split(sides: Sides) -> Verdict:
     loser = sides.pair.discard
     if loser is None:
         return _unchosen(sides)
-    hindered = _hindered(sides, loser)
-    if hindered is not None:
-        return hindered
-    if sides.at(loser).role is Role.PRIMARY:
-        return _demoted(sides, loser)
+    if hindrance := _hindrance(sides, loser):
+        return _refused(_incomplete(sides, loser) or _UNNOTED, hindrance)
+    return _demoted(sides, loser) if sides.at(loser).role is Role.PRIMARY else _discarded(sides, loser)
+
+
+def _discarded(sides: Sides, loser: Where) -> Verdict:
+    """A side that is not primary has its writes discarded: those since the two parted, or else all that it has."""
+    if not _is_noted(sides):
+        return _given_up(sides, _UNNOTED)
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
-    if sides.pair.failed.issuperset(steps):
-        return _refused("split brain, and its nodes do not connect again", _copied_in_full(sides, loser))
-    return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+    if not sides.pair.failed.issuperset(steps):
+        return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+    reason = "split brain, and its nodes do not connect again"
+    if _may_give_up(sides, loser):
+        return _given_up(sides, reason)
+    return _refused(reason, _copied_in_full(sides, loser))
 
 
 def _unchosen(sides: Sides) -> Verdict:
     reason, choices = "split brain: both replicas were written since they were last connected", _choices(sides)
     if choices:
-        return _refused(reason, f"a person who chooses the node whose writes are lost ({_REPAIR} --discard {choices})")
-    hindered = {where: _hindered(sides, where) for where in Where}
-    texts = [f"to give up what the {at.value} wrote, {why.unblock}" for at, why in hindered.items() if why is not None]
+        chosen = f"a person who chooses the node whose writes are lost ({_REPAIR} --discard {choices})"
+        by_hand = "" if _incomplete(sides, Where.PRIMARY) else _hindrance(sides, Where.PRIMARY)
+        return _refused(reason, f"{chosen}; to give up what the primary wrote, {by_hand}" if by_hand else chosen)
+    texts = [f"to give up what the {where.value} wrote, {_hindrance(sides, where)}" for where in Where]
     return _refused(reason, "; ".join(texts))
 
 
-def _hindered(sides: Sides, loser: Where) -> Optional[Verdict]:
-    """Why what this side wrote cannot be discarded though a person gives it up; None if it can."""
-    relations = sides.relations
+def _hindrance(sides: Sides, loser: Where) -> str:
+    """What a person must do before what this side wrote can be discarded; '' where it can be now."""
+    if _incomplete(sides, loser):
+        return _GIVEN_UP
+    if _is_noted(sides) or _may_give_up(sides, loser):
+        return ""
+    return _copied_in_full(sides, loser)
+
+
+def _incomplete(sides: Sides, loser: Where) -> str:
+    """That the other side is not whole either, or has older data; '' where it has all."""
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
-    if newer in relations or not sides.at(loser.other).is_whole:
+    if newer in sides.relations or not sides.at(loser.other).is_whole:
+        return f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded"
+    return ""
+
+
+def _is_noted(sides: Sides) -> bool:
+    """Whether DRBD would copy all that differs when it connects the two."""
+    return all(is_noted(ours, theirs) for ours, theirs in sides.generations)
+
+
+def _may_give_up(sides: Sides, loser: Where) -> bool:
+    """Whether a side may be copied in full by commands: it is the secondary, and its primary is up to date."""
+    return loser is Where.SECONDARY and sides.primary.is_up_to_date
+
+
+def _given_up(sides: Sides, reason: str) -> Verdict:
+    """The secondary is invalidated, so that it can be replaced, which copies all data."""
+    if all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
         return _refused(
-            f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded", _GIVEN_UP
+            "split brain: what the secondary wrote is given up, and the two do not connect",
+            f"the secondary replaced ({_REPLACE}), which removes its snapshots, too",
         )
-    if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
-        return _refused(
-            "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
-            "would copy a part",
-            _copied_in_full(sides, loser),
-        )
-    return None
+    step = Step(Action.GIVE_UP, Where.SECONDARY)
+    if step in sides.pair.failed:
+        return _refused(reason, _copied_in_full(sides, Where.SECONDARY))
+    return Verdict(Kind.REPAIR, f"{reason}: a person gives up what the secondary wrote", (step,))
 
 
 def _demoted(sides: Sides, loser: Where) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
-from .drbd import Disk, Generation
+from .drbd import Disk, Generation, Role
 from .drbd_generations import Relation, bare, has_data_of, relation
 
 _WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
@@ -87,12 +87,24 @@ def is_superseded(mine: Replica, other: Replica, node: str) -> bool:
     return _is_whole(mine)
 
 
+def is_left(mine: Replica, other: Replica, node: str) -> bool:
+    """Whether what the old secondary's replica might have holds up no replacement: it stays on its node, and is said.
+
+    The primary is in sync with a replica on another node. The old one was outdated, or it was never promoted since it
+    had its peer: all its writes came from a primary, and DRBD's history was too short to say which one is newer.
+    """
+    if is_superseded(mine, other, node):
+        return True
+    is_idle = (other.disk, other.role) == (Disk.UP_TO_DATE.value, Role.SECONDARY.value) and bool(_lasting(other))
+    return is_idle and not other.is_connected and mine.peer not in {"", node} and _is_whole(mine)
+
+
 def kept(instance: str, primary: Node, old: Optional[Node]) -> str:
-    """What an outdated replica might have that the primary has gone on without, and how it is removed; or ''."""
+    """What a replica that is left might have that the primary has gone on without, and how it is removed; or ''."""
     if old is None:
         return ""
     for mine, other in zip(primary.replicas or (), old.replicas or ()):  # noqa: B905 - Python 3.9 has no strict
-        if is_superseded(mine, other, old.name) and not _is_not_newer(mine, other):
+        if is_left(mine, other, old.name) and not _is_not_newer(mine, other):
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have writes that no other replica has: it "
                 f"is kept there. If nobody needs them, run `roundsman instance repair-disks {instance} --discard "
@@ -187,7 +199,7 @@ def _of_pairs(instance: str, primary: Node, old: Node, recorded: Sequence[str], 
     if len(ours) != len(theirs):
         return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
     for mine, other, known in zip(ours, theirs, _by_disk(recorded, len(ours))):  # noqa: B905 - Python 3.9 has no strict
-        if may_stay and is_superseded(mine, other, old.name):
+        if may_stay and is_left(mine, other, old.name):
             continue
         if not _may_go(mine, other, known):
             may_connect = bool(other.disk) and _relation(mine, other) is not Relation.UNRELATED

@@ -60,6 +60,7 @@ class Repairs:
             Action.INVALIDATE: self._invalidate,
             Action.DEMOTE: self._demote,
             Action.DISCARD: self._discard,
+            Action.GIVE_UP: self._give_up,
             Action.OUTDATE: self._outdate,
         }
         if action not in makers:
@@ -87,13 +88,21 @@ class Repairs:
         return [self._step("secondary", side.resource)] if side.role is Role.PRIMARY else []
 
     def _discard(self, side: Side) -> List[Step]:
+        return [*self._alone(side), self._step("connect", side.resource, "--discard-my-data")]
+
+    def _give_up(self, side: Side) -> List[Step]:
+        if all(volume.disk is Disk.INCONSISTENT for volume in side.volumes):
+            return []
+        return [*self._alone(side), self._step("invalidate", side.resource)]
+
+    def _alone(self, side: Side) -> List[Step]:
+        """What it has is kept, and it waits for no peer, before it is discarded."""
         if side.role is Role.PRIMARY:
             raise errors.Refused(f"{side.resource} is primary on this node: what it writes is kept")
         if is_together(side):
             raise errors.Refused(f"{side.resource} has its peer: there is no split brain")
         alone = side.connection is Connection.STANDALONE
-        first = [] if alone else [self._step("disconnect", side.resource)]
-        return [*self._kept(side), *first, self._step("connect", side.resource, "--discard-my-data")]
+        return [*self._kept(side), *([] if alone else [self._step("disconnect", side.resource)])]
 
     def _kept(self, side: Side) -> List[Step]:
         """A snapshot of each logical volume under the resource; one that would not fit is said, and is no hindrance."""

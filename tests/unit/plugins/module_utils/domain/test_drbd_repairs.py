@@ -44,6 +44,9 @@ WENT_ON = Generation(0x20, history=(BASE + 0x0001000000000000, 0x40))
 FORGOTTEN = (WENT_ON, Generation(BASE))
 SPLIT_BEFORE = (Generation(0x20, 0x50, history=(BASE, 0x40)), Generation(0x30, BASE, history=(BASE, 0x40)))
 """Ours was in sync with another node after the generation that the two have in common."""
+GIVEN_UP = (
+    "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY), which removes its snapshots, too"
+)
 FORGOTTEN_SPLIT = (WENT_ON, Generation(BASE, history=(0x40,)))
 
 
@@ -312,7 +315,7 @@ def test_one_volume_of_which_drbd_would_copy_a_part_keeps_all_from_being_connect
 ) -> None:
     for volumes in ((SPLIT, unnoted), (unnoted, SPLIT), (unnoted, unnoted)):
         verdict = decide(Pair(*_two_volumes(*volumes), discard=discard))
-        assert verdict.kind is Kind.REFUSED
+        assert [step.action for step in verdict.steps] == [Action.GIVE_UP] * (discard is Where.SECONDARY)
         assert "DRBD has not noted all that differs" in verdict.reason
     assert decide(Pair(*_two_volumes(SPLIT, SPLIT), discard=discard)).steps[0] == Step(Action.DISCARD, discard)
 
@@ -328,27 +331,30 @@ def test_while_the_generations_of_one_volume_are_not_known_nothing_is_concluded_
         assert {action for action, _ in _steps(verdict)} == {Action.CONNECT}
 
 
-@pytest.mark.parametrize("discard", list(Where))
-def test_what_drbd_would_copy_a_part_of_is_not_connected_by_a_persons_choice(discard: Where) -> None:
+def test_what_drbd_would_copy_a_part_of_is_not_connected_by_a_persons_choice() -> None:
     # It copies what is in the bitmaps, and one of them is of another peer: the rest would differ, and count as in sync.
     both = Generation(0x20, history=(BASE, 0x40)), Generation(0x30, history=(BASE, 0x40))
     for one, other in (SPLIT_BEFORE, SPLIT_BEFORE[::-1], both):
         ours, theirs = _side(connection=ALONE, generation=one), _side(connection=ALONE, generation=other)
-        verdict = decide(Pair(ours, theirs, discard=discard))
+        verdict = decide(Pair(ours, theirs, discard=Where.PRIMARY))
         assert verdict.kind is Kind.REFUSED
-        node = "SECONDARY" if discard is Where.SECONDARY else "OLD_PRIMARY"
-        assert verdict.unblock.endswith(
-            "invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then `drbdadm "
-            f"invalidate`), then replaced (roundsman instance replace-disks NAME --to {node})"
+        assert verdict.unblock == (
+            "the instance failed over to its secondary (roundsman instance failover NAME --ignore-consistency), then "
+            "its old primary invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then "
+            "`drbdadm invalidate`), then replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)"
         )
-        first = verdict.unblock.startswith(
-            "the instance failed over to its secondary (roundsman instance failover NAME --ignore-consistency), then"
-        )
-        assert first is (discard is Where.PRIMARY)
         # Invalidated, it still may have another node's secret: it is replaced, and never connected.
         empty = _side(Disk.INCONSISTENT, ALONE, generation=one), _side(Disk.INCONSISTENT, ALONE, generation=other)
-        pair = (empty[0], theirs) if discard is Where.PRIMARY else (ours, empty[1])
-        assert decide(Pair(*pair, discard=discard)) == verdict
+        assert decide(Pair(empty[0], theirs, discard=Where.PRIMARY)) == verdict
+        given_up = decide(Pair(ours, theirs, discard=Where.SECONDARY))
+        assert _steps(given_up) == [(Action.GIVE_UP, "secondary")]
+        unchosen = _decided(ours, theirs).unblock
+        assert "--discard SECONDARY); to give up what the primary wrote, the instance failed over to its" in unchosen
+        refused = decide(Pair(ours, empty[1], frozenset(given_up.steps), discard=Where.SECONDARY))
+        assert (refused.kind, refused.unblock) == (Kind.REFUSED, GIVEN_UP)
+        assert decide(Pair(ours, empty[1], discard=Where.SECONDARY)) == refused
+        by_hand = decide(Pair(ours, theirs, frozenset(given_up.steps), discard=Where.SECONDARY))
+        assert by_hand.unblock.startswith("the secondary invalidated (there, `drbdadm disconnect` of the resource")
 
 
 def test_a_primary_that_was_outdated_is_made_up_to_date_before_it_is_copied_in_full() -> None:
@@ -373,8 +379,11 @@ def test_after_a_discard_that_did_not_help_what_is_given_up_is_copied_in_full() 
     pair = _runs(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1])
     failed = frozenset({Step(Action.DISCARD, Where.SECONDARY), Step(Action.CONNECT, Where.PRIMARY)})
     verdict = decide(Pair(*pair, failed, discard=Where.SECONDARY))
-    assert (verdict.kind, verdict.reason) == (Kind.REFUSED, "split brain, and its nodes do not connect again")
-    assert verdict.unblock.endswith("then replaced (roundsman instance replace-disks NAME --to SECONDARY)")
+    assert verdict.reason.startswith("split brain, and its nodes do not connect again")
+    assert _steps(verdict) == [(Action.GIVE_UP, "secondary")]
+    empty = _side(Disk.INCONSISTENT, ALONE, generation=SPLIT[1])
+    refused = decide(Pair(pair[0], empty, failed | {*verdict.steps}, discard=Where.SECONDARY))
+    assert (refused.kind, refused.unblock) == (Kind.REFUSED, GIVEN_UP)
 
 
 def test_an_instance_on_older_data_than_its_secondary_has_is_for_a_person() -> None:
@@ -446,7 +455,7 @@ def test_two_primaries_are_a_migration_while_connected_and_a_refusal_apart() -> 
         (OURS_NEWER, ""),
         (UNRELATED, ""),
         ((None, None), ""),
-        (SPLIT_BEFORE, ""),
+        (SPLIT_BEFORE, "SECONDARY"),
         (FORGOTTEN_SPLIT, ""),
     ],
 )
@@ -467,11 +476,13 @@ def test_of_a_split_brain_with_one_whole_side_only_the_other_can_be_given_up() -
     assert _decided(theirs, ours).unblock.endswith("(roundsman instance repair-disks NAME --discard PRIMARY)")
 
 
-def test_each_side_of_a_split_brain_that_drbd_would_copy_a_part_of_is_given_up_by_hand() -> None:
-    ours, theirs = (_side(connection=ALONE, generation=one) for one in SPLIT_BEFORE)
+def test_the_sides_of_a_split_brain_that_drbd_would_copy_a_part_of_are_given_up_by_hand_where_none_is_up_to_date() -> (
+    None
+):
+    ours, theirs = (_side(Disk.OUTDATED, ALONE, generation=one) for one in SPLIT_BEFORE)
     text = _decided(ours, theirs).unblock
     assert "to give up what the primary wrote, the instance failed over to its secondary" in text
-    assert "; to give up what the secondary wrote, the secondary invalidated" in text
+    assert "; to give up what the secondary wrote, the replica of the primary made up to date" in text
 
 
 ROLES = (Role.PRIMARY, Role.SECONDARY)
@@ -518,7 +529,7 @@ def test_in_no_state_at_all_is_the_only_good_copy_thrown_away() -> None:
                 whole = {Disk.OUTDATED, Disk.CONSISTENT} if step.action is Action.DISCARD else set()
                 assert kept.volumes[0].disk in {GOOD, *whole}
                 destroyed += 1
-            if step.action is Action.DISCARD:
+            if step.action in {Action.DISCARD, Action.GIVE_UP}:
                 discarded += 1
                 _check_discard(pair, step)
             if step == Step(Action.ATTACH, Where.PRIMARY):
@@ -540,4 +551,4 @@ def _check_discard(pair: Pair, step: Step) -> None:
     assert ours is not None
     assert theirs is not None
     assert relation(ours, theirs) is Relation.SPLIT
-    assert ours.bitmap == theirs.bitmap
+    assert ours.bitmap == theirs.bitmap or step.action is Action.GIVE_UP

@@ -235,6 +235,28 @@ def test_a_new_secondary_does_not_count_where_a_node_does_not_answer_or_has_othe
         assert silent in text
 
 
+def test_a_replica_that_was_never_promoted_since_it_had_its_peer_holds_no_replacement_up_and_stays() -> None:
+    """DRBD's history is too short to say that it is older; nobody outdated it, because its node was off."""
+    mine = dataclasses.replace(disk("UpToDate", "UpToDate", generation=OURS), peer="node3")
+    idle = dataclasses.replace(disk("UpToDate", generation=STRANGE), role="Secondary")
+    primary, secondary = Node("node1", (mine,)), Node("node2", (idle,))
+    assert replacements.objection("web1", primary, secondary), "nothing of it is removed"
+    assert replacements.objection("web1", primary, secondary, may_stay=True) == ""
+    assert "`roundsman instance repair-disks web1 --discard node2`" in replacements.kept("web1", primary, secondary)
+    for changed in (
+        {"role": "Primary"},
+        {"generation": THEIRS},
+        {"generation": Generation(0x40, crashed_primary=True)},
+        {"generation": None},
+        {"is_connected": True},
+    ):
+        other = dataclasses.replace(idle, **changed)
+        assert replacements.objection("web1", primary, Node("node2", (other,)), may_stay=True), changed
+    for paired in ({"peer": "node2"}, {"peer": ""}, {"is_connected": False}, {"peer_disk": "Inconsistent"}):
+        alone = Node("node1", (dataclasses.replace(mine, **paired),))
+        assert replacements.objection("web1", alone, secondary, may_stay=True), paired
+
+
 def test_an_outdated_replica_that_the_primary_has_gone_on_without_holds_no_replacement_up_and_stays() -> None:
     """The primary is connected and in sync with a new replica on node3; node2 was outdated, and may have writes."""
     mine = dataclasses.replace(disk("UpToDate", "UpToDate", generation=OURS), peer="node3")
@@ -246,7 +268,7 @@ def test_an_outdated_replica_that_the_primary_has_gone_on_without_holds_no_repla
     assert text.startswith("the replica of web1 on node2 (Outdated/DUnknown) may have writes that no other replica has")
     assert "`roundsman instance repair-disks web1 --discard node2`" in text
     for other in (disk("UpToDate", generation=STRANGE), disk("Consistent", generation=STRANGE)):
-        assert replacements.objection("web1", primary, Node("node2", (other,)), may_stay=True)
+        assert replacements.objection("web1", primary, Node("node2", (other,)), may_stay=True), "it may be open there"
     alone = dataclasses.replace(disk("UpToDate", generation=OURS), peer="node3")
     assert replacements.objection("web1", Node("node1", (alone,)), secondary, may_stay=True)
     assert replacements.kept("web1", primary, Node("node2", (disk("Outdated", generation=BEFORE),))) == ""
