@@ -204,6 +204,11 @@ class Intake:
         seen = self.seen.get(node)
         return max(self.last_accepted(node), seen.answered if seen is not None else 0.0)
 
+    def last_report(self, node: str) -> reports.Report | None:
+        """The last accepted report of a node (UUID), of a problem or not; another object for each that was accepted."""
+        last = self._last(node)
+        return last.report if last is not None else None
+
     def last_accepted(self, node: str) -> float:
         """When the last report of a node (UUID), of a problem or not, was accepted (unix seconds), 0 for never."""
         last = self._last(node)

@@ -9,13 +9,14 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle, possible_loss
+from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle, possible_loss
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import overtaken, rounds
 from ..failures import Failures
 from ..jobs import submission, values
 from . import balancing, outcomes
+from .spoken import Spoken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -67,6 +68,7 @@ class Rounds:
         self._balancer = balancing.Balancer(queue, clock=clock, cpus=cpus)
         self._has_searched = False
         self._plans: dict[bool, tuple[clusters.Cluster, tuple[object, ...], rounds.RoundPlan]] = {}
+        self._spoken = Spoken(intake.last_report)
         self._awake = asyncio.Event()
         self.has_looked = asyncio.Event()
         self._deciding = asyncio.Lock()
@@ -279,16 +281,16 @@ class Rounds:
         if self._settled != cluster.maintenance.round:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
             ended |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in ended}
-        heard = {node: received.accepted for node, received in self._intake.diagnosed.items()}
+        known = {(incident.uuid, incident.node) for incident in cluster.maintenance.incidents}
+        stated = {(str(node.off_confirmed), node.uuid) for node in cluster.nodes.values() if node.off_confirmed}
         # An answer alone ends nothing: nobody signed it, and any machine may have a dead node's address.
-        known = cluster.maintenance.incidents
-        spoke = {incident.node for incident in known if self._intake.last_accepted(incident.node) > incident.ctime}
-        returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
+        reported = self._spoken.since(known | stated)
+        returned = [changes.NodeOffConfirmed(node, 0.0) for _, node in sorted(reported & stated)]
         return returned + lifecycle.reconcile(
             cluster,
             observed=self._observed(),
             dead=self._dead(cluster),
-            alive=spoke,
+            alive={node for _, node in reported & known},
             jobs=ended,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),

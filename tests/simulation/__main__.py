@@ -23,13 +23,13 @@ def _play(options: argparse.Namespace) -> None:
     if options.case is not None:
         sys.exit(_one(case.load(options.case)))
     if options.seed is not None:
-        sys.exit(_one(case.of_seed(options.seed, steps=options.steps)))
+        sys.exit(_one(_made(options.seed, options)))
     began, used = time.monotonic(), time.process_time()
     settled = daemons = played = 0
     for seed in range(options.first, options.first + options.seeds):
         if options.seconds and time.monotonic() - began > options.seconds:
             break
-        outcome = trial.play(case.of_seed(seed, steps=options.steps))
+        outcome = trial.play(_made(seed, options))
         played, settled, daemons = played + 1, settled + outcome.settled, daemons + outcome.daemons
         if outcome.violations:
             _tell_failure(seed, outcome, options)
@@ -41,15 +41,20 @@ def _play(options: argparse.Namespace) -> None:
     )
 
 
+def _made(seed: int, options: argparse.Namespace) -> case.Case:
+    return mutants.frequent(options.mutant, seed) if options.frequent else case.of_seed(seed, steps=options.steps)
+
+
 def _tell_failure(seed: int, outcome: trial.Outcome, options: argparse.Namespace) -> None:
     print(f"seed {seed}: {'; '.join(outcome.violations)}")
-    print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}", flush=True)
-    made = case.of_seed(seed, steps=options.steps)
+    chosen = f" MUTANT={options.mutant}" + " FREQUENT=1" * options.frequent if options.mutant else ""
+    print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}{chosen}", flush=True)
+    made = _made(seed, options)
     if options.shrink:
         made = shrink.shrink(made, lambda smaller: bool(trial.play(smaller).violations), most=options.shrink)
     told = trial.play(made).violations
     folder = Path(".lab/simulation") / f"seed-{seed}"
-    dataclasses.replace(made, text="; ".join(told)).save(folder)
+    dataclasses.replace(made, text="; ".join(told), finds=options.mutant).save(folder)
     faults = ", ".join(made.faults) or "no fault"
     print(f"smaller, in {folder}: {len(made.steps)} steps and {faults}: {'; '.join(told)}")
     print(f"once it is fixed: mv {folder} tests/simulation/cases/NAME, and say in its text what it showed")
@@ -74,7 +79,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shrink", type=int, default=100, help="how often a smaller case is tried (default: 100)")
     parser.add_argument("--case", type=Path, help="play the case of this folder, and print its trace")
     parser.add_argument("--mutant", default="", help="with a bug of the past put back (tests/simulation/mutants.py)")
-    return parser.parse_args()
+    parser.add_argument("--frequent", action="store_true", help="with the faults and steps that find that bug soon")
+    options = parser.parse_args()
+    if options.frequent and options.mutant not in mutants.FREQUENT:
+        parser.error(f"--frequent takes --mutant with one of {', '.join(mutants.FREQUENT)}")
+    return options
 
 
 if __name__ == "__main__":

@@ -82,12 +82,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Case:
-    """A seed with the rates of its faults and the steps of its users; `text` says what it once showed."""
+    """A seed with the rates of its faults and the steps of its users; `text` says what it once showed.
+
+    `finds` names the bug of the past that violates it when it is put back, if there is one.
+    """
 
     seed: int
     steps: tuple[Step, ...]
     faults: Mapping[str, float] = field(default_factory=lambda: dict(FAULTS))
     text: str = ""
+    finds: str = ""
 
     def without_fault(self, name: str) -> Case:
         return dataclasses.replace(self, faults={fault: rate for fault, rate in self.faults.items() if fault != name})
@@ -96,14 +100,17 @@ class Case:
         """Write the case into a folder of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         steps = [f"{step.number} {step.at} {step.do}" for step in self.steps]
-        told = {"text": self.text, "seed": self.seed, "faults": dict(self.faults), "steps": steps}
+        told = {"text": self.text, "finds": self.finds, "seed": self.seed, "faults": dict(self.faults), "steps": steps}
         (folder / "case.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
 def of_seed(seed: int, *, steps: int = 40) -> Case:
-    """The case that a seed makes: a part of the faults, and so many steps."""
-    rng = random.Random(f"{seed}/case")
-    faults = {name: rate * rng.choice((0.5, 1, 2)) for name, rate in FAULTS.items() if rng.random() < 0.7}
+    """The case that a seed makes: a part of the faults, and so many steps.
+
+    The chances of each fault and of the steps are their own: a new fault changes no step, and no other fault.
+    """
+    faults = {name: rate * chosen for name, rate in FAULTS.items() if (chosen := _often(seed, name))}
+    rng = random.Random(f"{seed}/steps")
     at, made = 0.0, []
     for number in range(steps):
         at += rng.random() * (QUIET if rng.random() < 0.1 else BUSY)
@@ -112,9 +119,15 @@ def of_seed(seed: int, *, steps: int = 40) -> Case:
     return Case(seed, tuple(made), faults)
 
 
+def _often(seed: int, fault: str) -> float:
+    """How many times its rate a fault has in a case; 0 for none."""
+    rng = random.Random(f"{seed}/rate/{fault}")
+    return rng.choice((0.5, 1, 2)) if rng.random() < 0.7 else 0.0
+
+
 def load(folder: Path) -> Case:
     """The case of a folder."""
     told = json.loads((folder / "case.json").read_text())
     steps = [line.split(" ", 2) for line in told["steps"]]
     made = tuple(Step(int(number), float(at), do) for number, at, do in steps)
-    return Case(told["seed"], made, told["faults"], told["text"])
+    return Case(told["seed"], made, told["faults"], told["text"], told.get("finds", ""))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
-from tests.simulation import planted
+from tests.simulation import case, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -312,6 +313,15 @@ SELDOM = frozenset(
     }
 )
 """Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
+
+
+def frequent(name: str, seed: int) -> case.Case:
+    """The case of a seed in which the faults and steps that find a bug soon happen often."""
+    faults, kinds = FREQUENT[name]
+    steps = case.of_seed(seed, steps=12).steps
+    if kinds:
+        steps = tuple(dataclasses.replace(step, do=kinds[step.number % len(kinds)]) for step in steps)
+    return case.Case(seed, steps, faults)
 
 
 @contextlib.contextmanager

@@ -70,8 +70,12 @@ CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*
 
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
-def test_what_once_failed_does_not_fail_any_more(folder: Path) -> None:
-    assert trial.play(case.load(folder)).violations == ()
+def test_what_once_failed_does_not_fail_any_more_and_finds_its_bug_where_that_is_put_back(folder: Path) -> None:
+    made = case.load(folder)
+    assert trial.play(made).violations == ()
+    if made.finds:
+        with mutants.put_back(mutants.find(made.finds)):
+            assert trial.play(made).violations
 
 
 def test_a_failing_case_is_shrunk_to_what_it_needs() -> None:
@@ -100,30 +104,13 @@ def test_a_bug_of_the_past_is_found(name: str) -> None:
     assert _is_found(mutants.find(name))
 
 
-def _frequent(name: str, seed: int) -> case.Case:
-    faults, kinds = mutants.FREQUENT[name]
-    steps = case.of_seed(seed, steps=12).steps
-    if kinds:
-        steps = tuple(dataclasses.replace(step, do=kinds[step.number % len(kinds)]) for step in steps)
-    return case.Case(seed, steps, faults)
-
-
 @pytest.mark.parametrize("name", mutants.FREQUENT)
 def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(name: str) -> None:
-    cases = (_frequent(name, seed) for seed in range(1, MOST_SEEDS))
+    cases = (mutants.frequent(name, seed) for seed in range(1, MOST_SEEDS))
     with mutants.put_back(mutants.find(name)):
         found = next((each for each in cases if trial.play(each).violations), None)
     assert found is not None
     assert not trial.play(found).violations
-
-
-ENDS_AT_A_DISK = (78, 163, 216, 252, 253, 268, 332, 382, 424, 467)
-"""Seeds in which the disk fails three times within five minutes, and the controller loses power after that."""
-
-
-@pytest.mark.parametrize("seed", ENDS_AT_A_DISK)
-def test_what_a_daemon_answers_that_is_read_only_for_its_disk_is_kept(seed: int) -> None:
-    assert trial.play(_frequent("failed_sync_forgotten", seed)).violations == ()
 
 
 @pytest.mark.slow

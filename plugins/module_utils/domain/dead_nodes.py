@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import List, Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from . import (
     capitals,
@@ -390,10 +390,3 @@ def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapp
         if known_off.is_off(node) or node.uuid in silences:
             found[node.uuid] = report(node)
     return found
-
-
-def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:
-    """The nodes (UUIDs) that a person stated to be off and that have reported since (unix seconds of their reports)."""
-    return [
-        uuid for uuid, node in cluster.nodes.items() if node.off_confirmed and heard.get(uuid, 0.0) > node.off_confirmed
-    ]

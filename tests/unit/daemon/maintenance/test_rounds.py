@@ -2,11 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, incidents, lifecycle
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    dead_nodes,
+    errors,
+    incidents,
+    lifecycle,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -621,4 +628,46 @@ def test_a_node_that_leaves_takes_its_incident_and_its_jobs_with_it(
 
     asyncio.run(dying())
     monkeypatch.undo()
+    asyncio.run(scenario())
+
+
+def test_a_report_ends_the_incident_of_a_dead_node_that_began_before_the_clock_was_set_back(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        node = running.configuration.current.node("node2")
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        noted = incidents.note(
+            dead_nodes.report(node), node=node.uuid, uuid=str(uuid.uuid4()), now=running.intake.now.wall + 7200
+        )
+        await running.configuration.commit(lambda _: [changes.IncidentStands(noted)])
+        await twins.settle(running)
+        assert (incident(running).uuid, incident(running).returned_at) == (noted.uuid, 0)
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        known = running.configuration.current.maintenance.incidents
+        assert all(one.returned_at for one in known), "its next death is another one"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ahead", [0, 7200])
+def test_a_report_takes_back_that_a_person_stated_its_node_to_be_off_though_the_clock_was_set_back(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        node = running.configuration.current.node("node2").uuid
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        stated = changes.NodeOffConfirmed(node, running.intake.now.wall + ahead, by="alice")
+        await running.configuration.commit(lambda _: [stated])
+        await twins.settle(running)
+        assert running.configuration.current.nodes[node].off_confirmed
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        assert not running.configuration.current.nodes[node].off_confirmed
+
     asyncio.run(scenario())

@@ -334,13 +334,6 @@ def test_what_a_node_says_of_itself_is_not_taken_for_its_silence() -> None:
     assert not dead_nodes.is_of_a_dead_node(noted(cluster_of(), said).maintenance.incidents[0])
 
 
-def test_a_node_that_reports_after_it_was_stated_off_has_returned() -> None:
-    cluster = with_node(cluster_of(), off_confirmed=100.0)
-    assert dead_nodes.returned(cluster, {"n2": 99.0}) == []
-    assert dead_nodes.returned(cluster, {"n2": 101.0}) == ["n2"]
-    assert dead_nodes.returned(cluster_of(), {"n2": 101.0}) == []
-
-
 def with_instance(cluster: clusters.Cluster) -> clusters.Cluster:
     instances = {
         "i1": clusters.Instance("i1", "instance1", "n2", ("n3",)),
