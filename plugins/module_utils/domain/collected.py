@@ -20,6 +20,8 @@ DEFAULT_CATEGORY = "default"
 """How the category of a collector that has none is written in paths and lists."""
 COMMAND = "diagnose_command"
 """The key of a diagnosis that names the command which made it."""
+NOT_NEWS = ("seen", "out_of_sync")
+"""Ages and amounts among the facts of a replica: that they go on is no news. A new one of these is named here, too."""
 
 _TIMESTAMP = re.compile("[1-9][0-9]{0,19}")
 
@@ -114,8 +116,8 @@ def content_digest(sealed: bytes) -> str:
         content = json.loads(signing.read_envelope(sealed).msg)
         del content["timestamp"]
         for replica in content.get(replicas.REPLICAS, ()):
-            replica.pop("seen", None)
-            replica.pop("out_of_sync", None)
+            for key in NOT_NEWS:
+                replica.pop(key, None)
         text = json.dumps(content, sort_keys=True)
     except (errors.ReportRejected, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return ""

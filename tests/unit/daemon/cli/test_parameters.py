@@ -133,6 +133,9 @@ def test_a_cluster_is_made_once_with_its_key_and_its_nodes(
     assert found.nodes[found.cluster.master_node].primary_ip == "192.0.2.1"
     assert all(one.master_candidate for one in found.nodes.values())
     assert (len(where.hmac_key.read_bytes()), where.hmac_key.stat().st_mode & 0o777) == (41, 0o400)
+    line, *used = where.audit_log.read_text().splitlines()
+    assert 'text="cluster init one"' in line
+    assert any("new: primary_ip 192.0.2.1: node a" in each for each in used)
     key = where.hmac_key.read_bytes()
     code, _, err = roundsman("cluster", "init", "two", "--node", "c")
     assert (code, where.hmac_key.read_bytes()) == (1, key)
