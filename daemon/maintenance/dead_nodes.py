@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 COMMANDED_AGAIN = 300.0
 """Seconds after which a BMC that was commanded off, and was not read back off, is commanded again."""
-SAME = 1.0
-"""Seconds by which two dates of the same off may differ: two clocks are never read at the same instant."""
 JUDGED_TOGETHER = 20
 """So many silent nodes are judged without a pause for the rest of the daemon."""
 PRIORITY = -10
@@ -301,21 +299,11 @@ class DeadNodes(parts.Part):
                 listed = dataclasses.replace(stands, power_jobs=tuple(self._power_jobs.get(node, ())))
                 stated.append(changes.IncidentStands(listed))
                 LOG.warning("node %s is dead: %s", current.name, self.verdicts[node].reason)
-            if is_off and clusters.parameter(cluster, current, "oob_program") is not None:
-                stated += self._dated(current)
+            if is_off and current.powered and clusters.parameter(cluster, current, "oob_program") is not None:
+                stated.append(changes.NodePowered(node, powered=False))
             return stated
 
         await self._configuration.commit(noted)
-
-    def _dated(self, node: clusters.Node) -> list[changes.Change]:
-        """That a node is off, since the first of the readings that said so without a break; nothing if that is known.
-
-        It is dated once: a clock that was set back since the off was recorded makes it no longer than it was.
-        """
-        off_for, now = self._readings.off_for(node.uuid), self._clock()
-        off_at = now - off_for if off_for is not None else 0.0
-        is_earlier = off_at > 0 and off_at < node.off_since - SAME <= now
-        return [changes.NodePowered(node.uuid, powered=False, off_at=off_at)] if node.powered or is_earlier else []
 
     def _incident_of(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
         """The UUID of the incident that a silent node has, or will have when it is known to be off or is fenced."""
@@ -371,9 +359,8 @@ class DeadNodes(parts.Part):
                 # It recorded this sign of life itself.
                 alive_at = known.alive_at
             told = _told(job, outcome)
-            if outcome is not None and job is not None:
-                opcode = job.opcodes[0]
-                self._readings.commanded(node, outcome, seconds=self._clock() - (opcode.started or opcode.ended))
+            if outcome is not None:
+                self._readings.commanded(node, outcome)
             self._reads[node] = Read(told, self._monotonic(), silent_since, alive_at)
 
     def _outcome(self, job: values.Job) -> power.Outcome | None:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, off_rows, power
+from ...plugins.module_utils.domain import errors, power
 from .. import bmc_reader
 from ..failures import Failures
 from ..jobs import process
@@ -66,12 +66,10 @@ class _Watch:
     due: float
     state: power.State | None = None
     at: float = 0.0
-    row: off_rows.Row | None = None
 
-    def take(self, state: power.State, *, at: float, began: float | None = None) -> bool:
-        """Take one more answer, for which a job was at work since it `began`; returns whether it is another one."""
+    def take(self, state: power.State, *, at: float) -> bool:
+        """Take one more answer; returns whether it is another one."""
         before, self.state, self.at = self.state, state, at
-        self.row = off_rows.follow(self.row, state, at=at, alive_at=self.target.alive_at, began=began)
         return state is not before
 
 
@@ -120,19 +118,10 @@ class PowerReadings:
         known = self._watched.get(node)
         return known.state if known is not None and self._clock() - known.at <= STALE else None
 
-    def off_for(self, node: str) -> float | None:
-        """For how many seconds a node (UUID) has read off without a break; None where it does not."""
-        known = self._watched.get(node)
-        if known is None or known.row is None:
-            return None
-        return off_rows.age(known.row, at=self._clock(), alive_at=known.target.alive_at)
-
-    def commanded(self, node: str, outcome: power.Outcome, *, seconds: float = 0.0) -> None:
-        """Take what a job that commanded the power of a node (UUID) has read in so many seconds, at its end."""
-        known, now = self._watched.get(node), self._clock()
-        if known is not None:
-            state = power.State.ON if outcome.read_on else outcome.after
-            known.take(state, at=now, began=now - max(0.0, seconds) if outcome.before is power.State.OFF else None)
+    def commanded(self, node: str, outcome: power.Outcome) -> None:
+        """Take what a job that commanded the power of a node (UUID) has read, at its end."""
+        if (known := self._watched.get(node)) is not None:
+            known.take(power.State.ON if outcome.read_on else outcome.after, at=self._clock())
 
     async def run(self) -> None:
         """Read for ever."""

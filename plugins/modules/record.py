@@ -71,11 +71,6 @@ options:
     description: >-
       Whether this is a new confirmation that the node is off, for V(node_powered). It is unless this is V(false).
     type: bool
-  off_at:
-    description: >-
-      When the first of an unbroken row of readings said off that ended with this confirmation, as unix time, for
-      V(node_powered); 0 where none did before it.
-    type: float
   drained:
     description: >-
       Whether the node gets no new instances, for V(node_role).

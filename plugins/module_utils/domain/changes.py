@@ -73,14 +73,12 @@ class NodePowered:
     """The power state of record of a node; with power nobody's statement that it has none stands any more.
 
     `confirms` says whether off is a new confirmation: a reading alone, or what the daemon commanded by itself, leaves a
-    node that has lived since it was known to be off as it is. `off_at` is when the first of an unbroken row of readings
-    said off that ended with this confirmation (unix seconds), 0 where none did before it.
+    node that has lived since it was known to be off as it is.
     """
 
     node: str
     powered: bool
     confirms: bool = True
-    off_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -265,8 +263,6 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
     # A statement that a sign of life has ended does not count again with what its BMC says.
     stated = 0.0 if change.powered or known_off.has_lived(node) else node.off_confirmed
     since = 0.0 if change.powered else known_off.off_since(node, at=now, now=now)
-    if change.off_at and not change.powered and node.alive_at <= change.off_at < since:
-        since = change.off_at
     by = node.off_stated_by if stated else ""
     return _put_node(
         cluster, node, now, powered=change.powered, off_confirmed=stated, off_stated_by=by, off_since=since

@@ -13,8 +13,10 @@ LARGE_LOSS = 600
 """Seconds of writes above which a limit of what failovers may lose is worth a word."""
 LOOK = 5.0
 """Seconds between two looks of a node's agent at its DRBD connections."""
-TO_FIRST_READING = 10.0
-"""Seconds from the first question that a node without power misses to the answer of its BMC."""
+QUESTION = 5.0
+"""Seconds from one question to a suspect to the next."""
+TO_OFF = 10.0
+"""Seconds from the last question that a dead node misses until its BMC was commanded, and has read back off."""
 
 
 def without_agents(cluster: clusters.Cluster) -> str:
@@ -44,7 +46,8 @@ def problems(cluster: clusters.Cluster) -> List[str]:
             f"dead_node_policy={settings.dead_node_policy} does nothing: dead_after is 0, so no silent node counts as "
         )
         return [f"{unset}dead. Set it with `roundsman cluster modify dead_after=5`"]
-    needed = settings.diagnose_interval + TO_FIRST_READING + LOOK + possible_loss.NOTICED
+    detected = settings.diagnose_interval + (settings.dead_after - 1) * QUESTION + TO_OFF
+    needed = detected + LOOK + possible_loss.NOTICED
     found = []
     for name, limit in _limits(cluster).items():
         if limit > LARGE_LOSS:
@@ -52,8 +55,8 @@ def problems(cluster: clusters.Cluster) -> List[str]:
         elif limit < needed:
             found.append(
                 f"{name} is {limit} s, and a dead node's failover may lose {needed:.0f} s (diagnose_interval, "
-                "and the seconds to notice a cut link, to look and to ask), so that not every one goes on unattended: "
-                "raise it, or lower diagnose_interval"
+                "the questions of dead_after, and the seconds to command its BMC, to look and to notice a cut link), "
+                "so that not every one goes on unattended: raise it, or lower diagnose_interval or dead_after"
             )
     return found
 

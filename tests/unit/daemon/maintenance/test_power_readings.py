@@ -95,7 +95,6 @@ def test_a_bmc_is_read_at_once_and_again_ten_seconds_after_each_answer() -> None
             await asyncio.sleep(35)
             assert bmcs.times("node3") == pytest.approx([0, 11, 22, 33], abs=0.1)
             assert bmcs.readings.state("node3") is OFF
-            assert bmcs.readings.off_for("node3") == pytest.approx(34, abs=0.1), "since the first answer"
             assert bmcs.changes == 1, "nothing new is no news"
 
     virtual.run(scenario())
@@ -111,13 +110,12 @@ def test_a_bmc_that_hangs_is_asked_again_when_its_time_is_over_and_holds_up_no_o
             assert bmcs.times("node2") == pytest.approx([0, 75, 150], abs=2)
             assert len(bmcs.times("node3")) >= 13
             assert bmcs.readings.state("node2") is UNKNOWN
-            assert bmcs.readings.off_for("node2") is None
 
     virtual.run(scenario())
 
 
 @pytest.mark.parametrize("other", [ON, UNKNOWN])
-def test_a_bmc_that_changes_its_answer_begins_a_new_row(other: power.State) -> None:
+def test_a_bmc_that_changes_its_answer_is_news_each_time(other: power.State) -> None:
     async def scenario() -> None:
         bmcs = Bmcs()
         async with bmcs.at_work():
@@ -126,10 +124,9 @@ def test_a_bmc_that_changes_its_answer_begins_a_new_row(other: power.State) -> N
             bmcs.states["node3"] = other
             await asyncio.sleep(11)
             assert bmcs.readings.state("node3") is other
-            assert bmcs.readings.off_for("node3") is None
             bmcs.states["node3"] = OFF
             await asyncio.sleep(11)
-            assert bmcs.readings.off_for("node3") == pytest.approx(3, abs=0.1)
+            assert bmcs.readings.state("node3") is OFF
             assert bmcs.changes == 3
 
     virtual.run(scenario())
@@ -144,7 +141,7 @@ def test_three_hundred_bmcs_are_read_thirty_two_at_once_by_few_processes() -> No
             await asyncio.sleep(60)
             assert bmcs.most <= bmc_reader.AT_ONCE
             assert len(bmcs.started) <= 60 / power_readings.PAUSE + 1
-            assert min(bmcs.readings.off_for(name) or 0 for name in names) > 35, "no row is broken"
+            assert {bmcs.readings.state(name) for name in names} == {OFF}
 
     virtual.run(scenario())
 
@@ -162,19 +159,18 @@ def test_a_sign_of_life_ends_what_was_read_and_what_is_being_read(sign: dict[str
             assert bmcs.readings.state("node3") is None, "it was asked before"
             await asyncio.sleep(2)
             assert bmcs.readings.state("node3") is OFF
-            assert (bmcs.readings.off_for("node3") or 0) < 3
 
     virtual.run(scenario())
 
 
-def test_a_suspect_that_misses_its_first_question_keeps_its_row() -> None:
+def test_a_suspect_that_misses_its_first_question_keeps_what_was_read() -> None:
     async def scenario() -> None:
         bmcs = Bmcs()
         async with bmcs.at_work():
             bmcs.watch("node3", since=0.0)  # a peer has lost it
             await asyncio.sleep(5)
             bmcs.watch("node3", since=5.0)
-            assert bmcs.readings.off_for("node3") == pytest.approx(4, abs=0.1)
+            assert bmcs.readings.state("node3") is OFF
 
     virtual.run(scenario())
 
@@ -193,15 +189,12 @@ def test_a_node_whose_power_is_commanded_is_not_read_and_what_its_job_read_count
             await asyncio.sleep(20)
             assert len(bmcs.times("node3")) == 1
             bmcs.readings.commanded("node3", off)
-            assert bmcs.readings.off_for("node3") == pytest.approx(24, abs=0.1)
-            await asyncio.sleep(31)
-            assert bmcs.readings.off_for("node3") is None, "nobody has looked for too long"
+            assert bmcs.readings.state("node3") is OFF
             bmcs.busy.clear()
             await asyncio.sleep(5)
-            assert (bmcs.readings.off_for("node3") or 99) < 5
             on = power.judge(power.Command.CONFIRM_OFF, name="node3", before=OFF, seen=[ON], attempts=sent, seconds=9)
             bmcs.readings.commanded("node3", on)
-            assert bmcs.readings.off_for("node3") is None
+            assert bmcs.readings.state("node3") is ON
 
     virtual.run(scenario())
 
@@ -240,7 +233,7 @@ def test_a_reader_that_failed_fails_no_more_once_nothing_is_to_be_read() -> None
     virtual.run(scenario())
 
 
-def test_what_was_read_before_this_process_was_suspended_dates_nothing() -> None:
+def test_what_was_read_before_this_process_was_suspended_counts_for_nothing() -> None:
     async def scenario() -> None:
         bmcs = Bmcs()
         async with bmcs.at_work():
@@ -248,11 +241,10 @@ def test_what_was_read_before_this_process_was_suspended_dates_nothing() -> None
             await asyncio.sleep(11.5)  # the second question is on its way
             bmcs.late = 600.0
             assert bmcs.readings.state("node3") is None
-            assert bmcs.readings.off_for("node3") is None
             await asyncio.sleep(1)
             assert bmcs.readings.state("node3") is UNKNOWN, "its answer lay there for ten minutes"
             await asyncio.sleep(11)
-            assert (bmcs.readings.off_for("node3") or 99) < 1
+            assert bmcs.readings.state("node3") is OFF
 
     virtual.run(scenario())
 

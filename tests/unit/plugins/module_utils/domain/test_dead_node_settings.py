@@ -36,9 +36,9 @@ def test_settings_about_silent_nodes_do_nothing_without_agents_and_the_nodes_and
 
 def test_limits_that_the_detection_of_a_dead_node_cannot_meet_and_large_ones_are_told() -> None:
     assert dead_node_settings.problems(asking()) == [], "the defaults do"
-    slow = dataclasses.replace(asking().cluster, failover_max_loss=94)
+    slow = dataclasses.replace(asking().cluster, failover_max_loss=114)
     (text,) = dead_node_settings.problems(dataclasses.replace(asking(), cluster=slow))
-    assert text.startswith("failover_max_loss is 94 s, and a dead node's failover may lose 95 s (diagnose_interval")
+    assert text.startswith("failover_max_loss is 114 s, and a dead node's failover may lose 115 s (diagnose_interval")
     assert "not every one goes on unattended" in text
     group = dataclasses.replace(asking().nodegroups["g"], failover_max_loss=601)
     large = dataclasses.replace(asking(), nodegroups={"g": group})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -43,23 +42,16 @@ def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_l
     assert after((5.0, changes.NodeOffConfirmed("n2", 5.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0] == 0.0
 
 
-def test_a_confirmation_dates_the_off_by_the_readings_before_it_and_never_before_a_sign_of_life() -> None:
+def test_an_off_is_dated_by_its_confirmation_and_once() -> None:
     off, since = changes.NodePowered("n2", powered=False), known_off.seen_off
     lived = changes.apply(CLUSTER, changes.NodeLived("n2"), now=40.0)
     recorded = changes.apply(lived, off, now=100.0)
-
-    def dated(cluster: clusters.Cluster, off_at: float, **changed: Any) -> clusters.Node:
-        change = dataclasses.replace(off, off_at=off_at, **changed)
-        return changes.apply(cluster, change, now=110.0).node("n2")
-
-    assert since(dated(recorded, 70.0)) == 70.0
-    assert since(dated(lived, 70.0)) == 70.0, "nobody had recorded it"
-    assert since(dated(recorded, 105.0)) == 100.0, "it was known before that"
-    assert since(dated(recorded, 0.0)) == 100.0, "there were no readings"
-    assert since(dated(recorded, 30.0)) == 100.0, "it has lived since"
-    assert not known_off.is_off(dated(recorded, 70.0, powered=True))
+    assert since(recorded.node("n2")) == 100.0
+    assert since(changes.apply(recorded, off, now=110.0).node("n2")) == 100.0, "it was known before that"
     returned = changes.apply(recorded, changes.NodeLived("n2"), now=105.0)
-    assert since(dated(returned, 107.0, confirms=False)) == 100.0, "a reading alone is no new confirmation"
+    reading = dataclasses.replace(off, confirms=False)
+    assert since(changes.apply(returned, reading, now=110.0).node("n2")) == 100.0, "a reading is no new confirmation"
+    assert since(changes.apply(returned, off, now=110.0).node("n2")) == 110.0
 
 
 def test_what_is_confirmed_after_the_clock_was_set_back_comes_after_the_signs_of_life_before_that() -> None:

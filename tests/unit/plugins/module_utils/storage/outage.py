@@ -18,9 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.action import failover_check
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     failovers,
-    off_rows,
     possible_loss,
-    power,
     replicas,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     import pytest
 
 P, S, OTHER = "n1", "n2", "n3"
-LOOK, READING = 5.0, 10.0
+LOOK = 5.0
 NOTICED = 20.0
 """Seconds that DRBD takes to notice that its peer has gone, at most; here the survivor does, its peer at once."""
 EPOCH, BOOTED = 1_700_000_000.0, -50_000.0
@@ -91,8 +89,6 @@ class Outage(Administration):
         )
         self.tracks: dict[str, replicas.NodeTrack] = {}
         self.reports: dict[str, tuple[replicas.NodeFacts, replicas.Moment]] = {}
-        self.row: off_rows.Row | None = None
-        self.next_reading = math.inf
         # What is true, by hand.
         self.limit = limit
         self.seen_at: float | None = None
@@ -132,8 +128,8 @@ class Outage(Administration):
             "restore": self.restore,
             "deaf": lambda: self._set(is_heard=False),
             "heard": lambda: self._set(is_heard=True),
-            "away": lambda: self._set(is_watched=False, row=None, first_off=None),
-            "back": lambda: self._set(is_watched=True, next_reading=min(self.next_reading, self.now)),
+            "away": lambda: self._set(is_watched=False, first_off=None),
+            "back": lambda: self._set(is_watched=True),
             "no agent": lambda: self._set(has_agent=False),
             "agent": lambda: self._set(has_agent=True),
             "reboot": lambda: self.reboot(seconds=about),
@@ -209,11 +205,10 @@ class Outage(Administration):
         self.lose_power(OTHER)
 
     def die(self, *, late: float) -> None:
-        """P loses its power; from soon after on its BMC is read, while the controller is there."""
+        """P loses its power."""
         self.last_written = simulated_world.acknowledged(self.nodes / P, INSTANCE, now=self.clock.now) or 0
         self._lose(late=late)
         self.lose_power(P)
-        self.next_reading = self.now + LOOK
 
     def _lose(self, *, late: float) -> None:
         """S does not notice for so long that it has lost P; a cut that it has not noticed yet is noticed first."""
@@ -240,11 +235,6 @@ class Outage(Administration):
                     self.seen_at = self.now
         self._go(moment)
         self._hear()
-        while self.next_reading <= self.now:
-            if self.is_watched:
-                self.first_off = self.next_reading if self.first_off is None else self.first_off
-                self.row = off_rows.follow(self.row, power.State.OFF, at=self.next_reading, alive_at=0.0)
-            self.next_reading += READING
 
     def _go(self, moment: float) -> None:
         self.clock.now = max(self.clock.now, round(moment * SECOND))
@@ -270,12 +260,10 @@ class Outage(Administration):
 
     def confirm_off(self) -> dict[str, Any]:
         """P is commanded off and read back; returns what the play is told of that when the daemon records it."""
-        age = off_rows.age(self.row, at=self.now, alive_at=0.0) if self.row is not None else None
-        known = {"at": self.wall - (age or 0.0), "uptime": self.now - (age or 0.0)}
+        known = {"at": self.wall, "uptime": self.now}
         node = dataclasses.replace(self.cluster.nodes[P], powered=False, off_since=known["at"])
         self.cluster = clusters.with_node(self.cluster, node)
-        self.first_off = self.now if age is None else self.first_off
-        self.next_reading = math.inf
+        self.first_off = self.now
         return known
 
     def judged(self, *, is_recorded: bool, waits: float) -> possible_loss.Answer:
@@ -287,7 +275,6 @@ class Outage(Administration):
             self.wait(waits)
         else:
             times["seen_off"] = self.first_off = self.now
-            self.next_reading = math.inf
         self.asked = S
         self._answered(S, State.STANDBY)
         self.wait(max(0.0, min(25.0, self.numb_until - self.now)) if self.numb is not None else 0.0)

@@ -65,7 +65,10 @@ def violation(
 
 SCENES: dict[str, dict[str, Any]] = {
     "a plain cut of the power": {"deeds": []},
-    "a cut that the survivor notices late": {"deeds": [("deaf", None), ("cut", NOTICED), ("wait", 30.0)]},
+    "a cut that the survivor notices late": {
+        "deeds": [("deaf", None), ("cut", NOTICED), ("wait", 30.0)],
+        "silent": 1.0,
+    },
     "an isolated node that writes on": {"deeds": [("deaf", None), ("cut", 0.0), ("wait", 250.0)], "silent": 10.0},
     "a replica that was connected to another node": {
         "deeds": [("deaf", None), ("wait", 60.0), ("elsewhere", 60.0)],
