@@ -96,4 +96,4 @@ chaos: setup ## half an hour: a lab whose world, processes and users all go wron
 simulate: setup ## the whole daemon on virtual time, under faults (SEEDS=… FROM=… SECONDS=… or SEED=…, MUTANT=…)
 	PYTHONPATH=. $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) --seeds $(or $(SEEDS),100) \
 	  --from $(or $(FROM),1) --seconds $(or $(SECONDS),0) --steps $(or $(STEPS),40) $(if $(MUTANT),--mutant $(MUTANT)) \
-	  $(if $(FREQUENT),--frequent)
+	  $(if $(FREQUENT),--frequent) $(if $(SHAPED),--shaped)

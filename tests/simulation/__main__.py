@@ -42,12 +42,15 @@ def _play(options: argparse.Namespace) -> None:
 
 
 def _made(seed: int, options: argparse.Namespace) -> case.Case:
-    return mutants.frequent(options.mutant, seed) if options.frequent else case.of_seed(seed, steps=options.steps)
+    if options.frequent:
+        return mutants.frequent(options.mutant, seed)
+    return case.shaped(seed) if options.shaped else case.of_seed(seed, steps=options.steps)
 
 
 def _tell_failure(seed: int, outcome: trial.Outcome, options: argparse.Namespace) -> None:
     print(f"seed {seed}: {'; '.join(outcome.violations)}")
-    chosen = f" MUTANT={options.mutant}" + " FREQUENT=1" * options.frequent if options.mutant else ""
+    chosen = f" MUTANT={options.mutant}" if options.mutant else ""
+    chosen += " FREQUENT=1" * options.frequent + " SHAPED=1" * options.shaped
     print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}{chosen}", flush=True)
     made = _made(seed, options)
     if options.shrink:
@@ -80,6 +83,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--case", type=Path, help="play the case of this folder, and print its trace")
     parser.add_argument("--mutant", default="", help="with a bug of the past put back (tests/simulation/mutants.py)")
     parser.add_argument("--frequent", action="store_true", help="with the faults and steps that find that bug soon")
+    parser.add_argument("--shaped", action="store_true", help="few kinds of steps and few faults, which are frequent")
     options = parser.parse_args()
     if options.frequent and options.mutant not in mutants.FREQUENT:
         parser.error(f"--frequent takes --mutant with one of {', '.join(mutants.FREQUENT)}")

@@ -119,6 +119,18 @@ def of_seed(seed: int, *, steps: int = 40) -> Case:
     return Case(seed, tuple(made), faults)
 
 
+def shaped(seed: int) -> Case:
+    """A case of few kinds of steps and few faults, which are frequent: it finds what needs the same again and again."""
+    rng = random.Random(f"{seed}/shape")
+    kinds = rng.sample(list(STEPS), rng.choice((2, 3, 4, 5)))
+    chosen = rng.sample([name for name in FAULTS if name != "agents"], rng.choice((0, 1, 2, 3)))
+    faults = {name: min(1.0, FAULTS[name] * rng.choice((5, 20, 50))) for name in chosen}
+    if rng.random() < 0.8:
+        faults["agents"] = 1.0
+    steps = of_seed(seed, steps=rng.choice((10, 15, 25))).steps
+    return Case(seed, tuple(dataclasses.replace(step, do=rng.choice(kinds)) for step in steps), faults)
+
+
 def _often(seed: int, fault: str) -> float:
     """How many times its rate a fault has in a case; 0 for none."""
     rng = random.Random(f"{seed}/rate/{fault}")

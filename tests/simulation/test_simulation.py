@@ -25,9 +25,11 @@ OTHERS = [mutant for mutant in mutants.MUTANTS if mutant.name not in {*FAST, *mu
 MOST_SEEDS = 60
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_nothing_is_violated_and_everything_settles(seed: int) -> None:
-    outcome = trial.play(case.of_seed(seed, steps=20))
+@pytest.mark.parametrize(
+    "made", [*(case.of_seed(seed, steps=20) for seed in range(1, 4)), *map(case.shaped, range(1, 5))]
+)
+def test_nothing_is_violated_and_everything_settles(made: case.Case) -> None:
+    outcome = trial.play(made)
     assert outcome.violations == ()
     assert outcome.settled
 
