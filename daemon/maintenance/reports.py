@@ -139,17 +139,17 @@ class Intake:
 
     def age(self, node: str) -> float | None:
         """Seconds since the last report of a node (UUID) was accepted, of a problem or not; None without one."""
-        last = self._last(node)
+        last = self.last(node)
         return None if last is None else self._clock() - last.accepted
 
     def ahead(self, node: str) -> float:
         """By how many seconds the last report of a node (UUID) is dated after its acceptance; 0 where it is not."""
-        last = self._last(node)
+        last = self.last(node)
         return 0.0 if last is None else max(0.0, last.report.timestamp / 1e9 - last.accepted)
 
     def is_current(self, node: str) -> bool:
         """Whether the last report of a node (UUID) is recent enough to count as what is known of it."""
-        last = self._last(node)
+        last = self.last(node)
         if last is None or not last.is_dated:
             return False
         return report_ages.is_current(last.accepted, now=self._clock(), limit=self.age_limit)
@@ -186,9 +186,11 @@ class Intake:
         known = self._offs.get(node)
         return None if known is None else (known.wall, min(self.now.after(known), self.now.wall - known.wall))
 
-    def _last(self, node: str) -> Received | None:
+    def last(self, node: str) -> Received | None:
+        """The last accepted report of a node (UUID), of a problem or not."""
         kept = [kept[node] for kept in (self._heard.diagnosed, self._heard.problems) if node in kept]
-        return max(kept, key=lambda received: received.accepted, default=None)
+        # After the clock was set back two of them may have been accepted at one moment.
+        return max(kept, key=lambda received: (received.accepted, received.floor), default=None)
 
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok, still counts, and was accepted after a unix time."""
@@ -204,19 +206,14 @@ class Intake:
         seen = self.seen.get(node)
         return max(self.last_accepted(node), seen.answered if seen is not None else 0.0)
 
-    def last_report(self, node: str) -> reports.Report | None:
-        """The last accepted report of a node (UUID), of a problem or not; another object for each that was accepted."""
-        last = self._last(node)
-        return last.report if last is not None else None
-
     def last_accepted(self, node: str) -> float:
         """When the last report of a node (UUID), of a problem or not, was accepted (unix seconds), 0 for never."""
-        last = self._last(node)
+        last = self.last(node)
         return last.accepted if last is not None else 0.0
 
     def diagnosed_by(self, node: str) -> str | None:
         """The diagnose command of a node's (UUID) last accepted report, None where that does not name it."""
-        last = self._last(node)
+        last = self.last(node)
         return last.report.command if last is not None else None
 
     def problem_of(self, node: str) -> reports.Problem | None:

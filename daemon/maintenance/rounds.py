@@ -16,7 +16,7 @@ from ...plugins.plugin_utils.rounds import overtaken, rounds
 from ..failures import Failures
 from ..jobs import submission, values
 from . import balancing, outcomes
-from .spoken import Spoken
+from .spoken import Known, Spoken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Rounds:
         self._balancer = balancing.Balancer(queue, clock=clock, cpus=cpus)
         self._has_searched = False
         self._plans: dict[bool, tuple[clusters.Cluster, tuple[object, ...], rounds.RoundPlan]] = {}
-        self._spoken = Spoken(intake.last_report)
+        self._spoken = Spoken(intake.last)
         self._awake = asyncio.Event()
         self.has_looked = asyncio.Event()
         self._deciding = asyncio.Lock()
@@ -281,16 +281,16 @@ class Rounds:
         if self._settled != cluster.maintenance.round:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
             ended |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in ended}
-        known = {(incident.uuid, incident.node) for incident in cluster.maintenance.incidents}
-        stated = {(str(node.off_confirmed), node.uuid) for node in cluster.nodes.values() if node.off_confirmed}
+        known = {Known(incident.uuid, incident.node, incident.ctime) for incident in cluster.maintenance.incidents}
+        stated = {Known("", node.uuid, node.off_confirmed) for node in cluster.nodes.values() if node.off_confirmed}
         # An answer alone ends nothing: nobody signed it, and any machine may have a dead node's address.
         reported = self._spoken.since(known | stated)
-        returned = [changes.NodeOffConfirmed(node, 0.0) for _, node in sorted(reported & stated)]
+        returned = [changes.NodeOffConfirmed(each.node, 0.0) for each in sorted(reported & stated)]
         return returned + lifecycle.reconcile(
             cluster,
             observed=self._observed(),
             dead=self._dead(cluster),
-            alive={node for _, node in reported & known},
+            returned={each.uuid for each in reported & known},
             jobs=ended,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),

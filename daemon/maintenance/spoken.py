@@ -1,27 +1,49 @@
-"""Which nodes have reported since something was known of them: no dates are compared, because the clock may be set."""
+"""Which nodes have reported since something was known of them, whatever the clock has done meanwhile."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ...plugins.module_utils.domain import reports
+    from .heard import Received
 
-Known = tuple[str, str]
-"""What is known of a node, as the UUID of its incident, and the node's UUID."""
+
+class Known(NamedTuple):
+    """What is known of a node (UUID) since a time (unix seconds): an incident (UUID), '' for a person's statement."""
+
+    uuid: str
+    node: str
+    since: float
 
 
 class Spoken:
-    """Compares the last accepted report of a node with the one that was the last when something was first seen."""
+    """Compares the last accepted report of a node with the one that was the last when something was first seen.
 
-    def __init__(self, last_report: Callable[[str], reports.Report | None]) -> None:
-        self._last_report = last_report
-        self._before: dict[Known, reports.Report | None] = {}
+    Dates decide only of what was accepted before that, as by the daemon before this one, and only while the clock was
+    not set back: a report that was accepted ahead of the clock says nothing.
+    """
+
+    def __init__(self, last: Callable[[str], Received | None]) -> None:
+        self._last = last
+        self._before: dict[Known, object] = {}
 
     def since(self, known: Collection[Known]) -> set[Known]:
-        """Those whose node has had a report accepted since they were first asked for; others are forgotten."""
-        last = {each: self._last_report(each[1]) for each in known}
-        self._before = {each: self._before.get(each, report) for each, report in last.items()}
-        return {each for each, report in last.items() if report is not self._before[each]}
+        """Those whose node has had a report accepted since; what is not asked for any more is forgotten."""
+        last = {each: self._last(each.node) for each in known}
+        self._before = {
+            each: self._before[each] if each in self._before else _before(each, received)
+            for each, received in last.items()
+        }
+        return {
+            each
+            for each, received in last.items()
+            if received is not None and received.report is not self._before[each]
+        }
+
+
+def _before(known: Known, received: Received | None) -> object:
+    if received is not None and received.is_dated and received.accepted > known.since:
+        return None
+    return received.report if received is not None else None

@@ -14,6 +14,7 @@ _SPEC = {
     "secondary": {"type": "dict", "required": True},
     "nodes": {"type": "dict", "required": True},
     "tried": {"type": "list", "elements": "dict", "default": []},
+    "undone": {"type": "list", "elements": "dict", "default": []},
     "discard": {"type": "str", "default": ""},
 }
 
@@ -21,7 +22,8 @@ _SPEC = {
 class ActionModule(module_answers.Action):
     """Judge what `drbd_info` answered on the `primary` and the `secondary` of an instance, whose names are `nodes`.
 
-    The steps in `tried` were done already. `discard` names the node whose writes a person gives up.
+    The steps in `tried` were done already, and those of them that are `undone` ended in an error. `discard` names the
+    node whose writes a person gives up.
     """
 
     _requires_connection = False
@@ -37,6 +39,7 @@ class ActionModule(module_answers.Action):
                 primary=options["primary"],
                 secondary=options["secondary"],
                 tried=options["tried"],
+                undone=options["undone"],
                 discard=disk_repairs.node_to_discard(options["discard"], nodes),
             )
         except errors.RoundsmanError as error:

@@ -41,6 +41,12 @@ options:
     type: list
     elements: dict
     default: []
+  undone:
+    description: >-
+      What of it ended in an error, and so says nothing of what would help.
+    type: list
+    elements: dict
+    default: []
   discard:
     description: >-
       The node whose writes since a split brain a person gives up. Without it such writes are never discarded.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import drbd_pairs, drbd_repairs, errors
+from ..module_utils.domain.drbd import Side
 from ..module_utils.domain.drbd_pairs import Action, Kind, Pair, Step, Unread, Verdict, Where
 from ..module_utils.storage import drbd_resource, drbd_sides
 
@@ -51,24 +52,41 @@ def judge(
     primary: Mapping[str, Any],
     secondary: Mapping[str, Any],
     tried: Sequence[Mapping[str, str]],
+    undone: Sequence[Mapping[str, str]] = (),
     discard: Where | None = None,
 ) -> list[Judged]:
     """The verdict on each resource, from what the module `drbd_info` answered on its two nodes.
 
     An answer without sides is that of a node that could not be asked. `tried` are the steps that were done already:
-    one that is needed again did not help. `discard` is the node whose writes a person gives up after a split brain.
+    one that is needed again did not help, and those of them that are `undone` ended in an error. `discard` is the node
+    whose writes a person gives up after a split brain.
 
     Raises:
         InvalidInput: an answer is not that of `drbd_info`, or a step is none.
     """
     found = []
     for name in names:
-        failed = frozenset(_step(step) for step in tried if step["resource"] == name)
-        pair = Pair(_told(name, primary), _told(name, secondary), failed, discard)
+        failed, ended = (
+            frozenset(_step(step) for step in steps if step["resource"] == name) for steps in (tried, undone)
+        )
+        pair = Pair(_told(name, primary), _told(name, secondary), failed, discard, ended)
         verdict = drbd_repairs.decide(pair)
         reason = ": ".join((verdict.reason, *_errors(name, primary, secondary)))
         found.append(Judged(name, replace(verdict, reason=reason)))
-    return found
+    return _kept_where_another_is_not_whole(found, [_told(name, primary) for name in names])
+
+
+def _kept_where_another_is_not_whole(found: list[Judged], primary: Sequence[drbd_pairs.Told]) -> list[Judged]:
+    """No disk of the secondary is given up in full where the primary has not all disks of the instance."""
+    if all(isinstance(side, Side) and side.is_up_to_date for side in primary):
+        return found
+    unblock = "the other disks of the instance repaired first, which the lines beside this one name"
+    return [
+        Judged(each.resource, Verdict(Kind.REFUSED, each.verdict.reason, unblock=unblock))
+        if any(step.action is Action.GIVE_UP for step in each.verdict.steps)
+        else each
+        for each in found
+    ]
 
 
 def as_result(

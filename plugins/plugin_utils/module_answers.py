@@ -48,7 +48,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "migrations": "dict",
         "recovered": "str",
     },
-    "instance_migrate": {"migrated": "bool", "progress": "dict"},
+    "instance_migrate": {"migrated": "bool", "target_lacks": "str", "progress": "dict"},
     "instance_state": {"running": "bool", "state": "str"},
     "instances_state": {"results": "list[dict]", "missed": "list[str]"},
     "oob_health": {"results": "list[dict]", "trouble": "list[list]", "unknown": "list[str]"},

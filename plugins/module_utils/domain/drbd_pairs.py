@@ -63,13 +63,15 @@ class Step:
 class Pair:
     """A resource on both of its nodes; `failed` are the steps that were tried and did not help.
 
-    `discard` is the node whose writes a person gives up after a split brain.
+    `undone` are those of them that ended in an error. `discard` is the node whose writes a person gives up after a
+    split brain.
     """
 
     primary: Told
     secondary: Told
     failed: FrozenSet[Step] = frozenset()
     discard: Optional[Where] = None
+    undone: FrozenSet[Step] = frozenset()
 
     def at(self, where: Where) -> Told:
         """What one of the nodes says."""

@@ -334,6 +334,11 @@ def _discarded(sides: Sides, loser: Where) -> Verdict:
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
     if not sides.pair.failed.issuperset(steps):
         return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+    if steps[0] in sides.pair.undone:
+        again = f"{_REPAIR} --discard {loser.value.upper()}"
+        return _refused(
+            f"split brain, and what the {loser.value} wrote could not be discarded", f"the same again ({again})"
+        )
     reason = "split brain, and its nodes do not connect again"
     if _may_give_up(sides, loser):
         return _given_up(sides, reason)

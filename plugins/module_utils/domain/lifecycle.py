@@ -25,16 +25,17 @@ def reconcile(
     now: float,
     new_uuid: Callable[[], str],
     dead: Optional[Mapping[str, diagnosis.Diagnosis]] = None,
-    alive: Collection[str] = frozenset(),
+    returned: Collection[str] = frozenset(),
 ) -> list[changes.Change]:
     """What becomes of the incidents: failed by a job, forgotten, newly noted.
 
     `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed. A node
     without one, because its report is missing or was signed with another key, has said nothing new.
-    `dead` holds the reports that are made for dead nodes, `alive` the nodes that reported since their incidents began.
+    `dead` holds the reports that are made for dead nodes, `returned` the incidents
+    (UUIDs) whose nodes reported since they began.
     `jobs` holds the outcomes of the jobs that incidents name; a job that is not there counts as failed.
     """
-    seen = _Seen(_in_service(cluster, observed), _in_service(cluster, dead or {}), alive)
+    seen = _Seen(_in_service(cluster, observed), _in_service(cluster, dead or {}), returned)
     stated: list[changes.Change] = []
     left: list[incidents.Incident] = []
     for incident in cluster.maintenance.incidents:
@@ -118,11 +119,11 @@ def _fate(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The last diagnoses that nodes reported, the reports made for dead nodes, and the nodes that reported since."""
+    """The last diagnoses of nodes, those made for dead ones, and the incidents whose nodes have reported since."""
 
     own: Mapping[str, diagnosis.Diagnosis]
     dead: Mapping[str, diagnosis.Diagnosis]
-    alive: Collection[str]
+    returned: Collection[str]
 
     def is_over(self, incident: incidents.Incident) -> bool:
         """Whether something positive says that an incident is no longer observed; silence never does."""
@@ -131,7 +132,7 @@ class _Seen:
         if any(incidents.holds(incident, report) for report in reports):
             return False
         if dead_nodes.is_of_a_dead_node(incident):
-            return incident.returned_at > 0 or node in self.alive
+            return incident.returned_at > 0 or incident.uuid in self.returned
         return node in self.own
 
     def has_come_back(self, incident: incidents.Incident) -> bool:

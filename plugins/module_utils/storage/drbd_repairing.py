@@ -93,7 +93,10 @@ class Repairs:
     def _give_up(self, side: Side) -> List[Step]:
         if all(volume.disk is Disk.INCONSISTENT for volume in side.volumes):
             return []
-        return [*self._alone(side), self._step("invalidate", side.resource)]
+        steps = self._alone(side)
+        if unkept := [step.text for step in steps if isinstance(step, Kept) and step.act is _nothing]:
+            raise errors.Refused(f"{'; '.join(unkept)}: all that {side.resource} has would be gone, so it is kept")
+        return [*steps, self._step("invalidate", side.resource)]
 
     def _alone(self, side: Side) -> List[Step]:
         """What it has is kept, and it waits for no peer, before it is discarded."""
@@ -153,7 +156,11 @@ class Repairs:
 
 
 def _not_kept(text: str) -> Kept:
-    return Kept(text, lambda: None)
+    return Kept(text, _nothing)
+
+
+def _nothing() -> None:
+    """What is done where nothing is kept."""
 
 
 def _paths(name: str) -> List[str]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..domain.drbd import Side
     from .disks import Disks
 
-LIMIT = 5.0
-"""Seconds that DRBD of this node has for an answer."""
+LIMIT, TRIES = 5.0, 3
+"""Seconds that DRBD of this node has for its answers, and how often it is asked where it cannot be read."""
 
 
 class PeerData:
@@ -32,11 +32,14 @@ class PeerData:
         if not self._names:
             return ""
         node = drbd_node.DrbdNode(programs.Hurried(self._runner, seconds=LIMIT), proc=self._proc)
-        try:
-            found = node.resources()
-            return next(filter(None, (lacking(name, found.side(name)) for name in self._names)), "")
-        except errors.RoundsmanError as error:
-            return f"they cannot be read: {error}"
+        told = ""
+        for _ in range(TRIES):
+            try:
+                found = node.resources()
+                return next(filter(None, (lacking(name, found.side(name)) for name in self._names)), "")
+            except errors.RoundsmanError as error:
+                told = f"they cannot be read: {error}"
+        return told
 
 
 def lacking(name: str, side: Optional[Side]) -> str:

@@ -38,7 +38,7 @@ def judged(
     def answer(one: Any) -> dict[str, Any]:
         return one if isinstance(one, dict) else {"sides": [drbd_sides.encode(one)]}
 
-    answers = {"primary": answer(primary), "secondary": answer(secondary)}
+    answers: dict[str, Any] = {"primary": answer(primary), "secondary": answer(secondary)}
     found = disk_repairs.judge(["web1-disk0"], **answers, tried=tried or [], discard=discard)
     return disk_repairs.as_result(found, NODES, tried=tried or [])
 
@@ -137,3 +137,28 @@ def test_a_resync_is_waited_for() -> None:
 def test_what_is_no_step_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="no step of a repair"):
         judged(side(Role.PRIMARY), side(Role.SECONDARY), tried=[{**DETACH[0], "action": "explode"}])
+
+
+@pytest.mark.parametrize("disk", [Disk.DISKLESS, Disk.INCONSISTENT, Disk.UP_TO_DATE])
+def test_no_disk_of_the_secondary_is_given_up_in_full_where_the_primary_has_not_all_disks(disk: Disk) -> None:
+    alone, base = Connection.STANDALONE, 0x10
+    # One side was in sync with another node since: DRBD would copy a part.
+    generations = Generation(0x20, 0x50, history=(base, 0x40)), Generation(0x30, base, history=(base, 0x40))
+
+    def answer(one: Generation, other: Disk) -> dict[str, Any]:
+        volumes = (
+            ("web1-disk0", Volume(0, Disk.UP_TO_DATE, replication=Replication.OFF, generation=one)),
+            ("old", Volume(0, other, replication=Replication.OFF, generation=Generation(base))),
+        )
+        sides = [Side(name, Role.SECONDARY, alone, (volume,)) for name, volume in volumes]
+        return {"sides": [drbd_sides.encode(each) for each in sides]}
+
+    answers: dict[str, Any] = {
+        "primary": answer(generations[0], disk),
+        "secondary": answer(generations[1], Disk.UP_TO_DATE),
+    }
+    found = disk_repairs.judge(["web1-disk0", "old"], **answers, tried=[], discard=Where.SECONDARY)
+    told = disk_repairs.as_result(found, NODES)
+    assert ("give_up" in [step["action"] for step in told["steps"]]) is (disk is Disk.UP_TO_DATE)
+    if disk is not Disk.UP_TO_DATE:
+        assert "needed: the other disks of the instance repaired first" in " ".join(told["refused"])

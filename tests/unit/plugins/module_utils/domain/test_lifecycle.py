@@ -166,7 +166,7 @@ def dead(
         cluster,
         observed={} if said is None else {"n3": said},
         dead={"n3": dead_nodes.report(cluster.nodes["n3"])} if is_dead else {},
-        alive={"n3"} if is_alive else frozenset(),
+        returned={one.uuid for one in cluster.maintenance.incidents} if is_alive else frozenset(),
         jobs=RUNNING,
         now=9.0,
         new_uuid=lambda: "new",

@@ -219,6 +219,7 @@ class Administration:
             if name in self.offline:
                 return f"{name} is not contacted"
         tried: list[dict[str, str]] = []
+        undone: list[dict[str, str]] = []
         for _ in range(LOOKS):
             answers = {where: self._drbd_info(name) for where, name in nodes.items()}
             judged = disk_repairs.judge(
@@ -226,12 +227,14 @@ class Administration:
                 primary=answers[Where.PRIMARY],
                 secondary=answers[Where.SECONDARY],
                 tried=tried,
+                undone=undone,
                 discard=disk_repairs.node_to_discard(discard, nodes),
             )
             found = disk_repairs.as_result(judged, nodes, tried=tried)
             for step in found["steps"]:
                 action = drbd_pairs.Action[step["action"].upper()]
-                self._try(lambda action=action, node=step["node"]: self._repair_step(action, node))  # type: ignore[misc]
+                if self._try(lambda action=action, node=step["node"]: self._repair_step(action, node)):  # type: ignore[misc]
+                    undone.append(step)
             tried += found["steps"]
             self.rest()
             if not found["steps"]:

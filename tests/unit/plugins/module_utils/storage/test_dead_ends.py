@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica, simulated_store
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Action
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, drbd_roles
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.volumes import Volumes
 from hypothesis import strategies as st
 
 from .administration import INSTANCE, Administration, named
@@ -400,3 +403,37 @@ def test_texts_followed_blindly_bring_every_instance_up(
         told = follow(one, choice=choice)
         assert one.guests, "\n".join(told)
         assert len(one.guests) == 1
+
+
+def test_a_discard_that_ended_in_an_error_does_not_cost_the_whole_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, tried = Administration(tmp_path), list[Action]()
+    replicas_that_were_both_written(one)
+    act = one._repair_step
+
+    def broken_once(action: Action, name: str) -> None:
+        tried.append(action)
+        if tried.count(Action.DISCARD) == 1 and action is Action.DISCARD:
+            raise errors.Failed("ssh: connection reset")
+        act(action, name)
+
+    monkeypatch.setattr(one, "_repair_step", broken_once)
+    command = f"roundsman instance repair-disks {INSTANCE} --discard {one.secondary}"
+    text = one.do(command)
+    assert Action.GIVE_UP not in tried
+    assert "could not be discarded" in text
+    assert one.do(command) == ""
+    assert one.at(one.primary).resources[NAME].peer_disk == "UpToDate"
+
+
+def test_a_secondary_is_not_given_up_where_nothing_of_it_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Administration(tmp_path)
+    replicas_that_were_both_written(one)
+    replicas_that_refuse_each_other(one)
+    monkeypatch.setattr(Volumes, "room", lambda *_: 0.0)
+    text = one.do(f"roundsman instance repair-disks {INSTANCE} --discard {one.secondary}")
+    assert "the secondary invalidated (there, `drbdadm disconnect`" in text
+    assert one.at(one.secondary).resources[NAME].disk == "UpToDate"
