@@ -71,6 +71,10 @@ options:
     description: >-
       Whether this is a new confirmation that the node is off, for V(node_powered). It is unless this is V(false).
     type: bool
+  commanded:
+    description: >-
+      Whether a command was sent before the node was read back off, for V(node_powered). It was unless this is V(false).
+    type: bool
   drained:
     description: >-
       Whether the node gets no new instances, for V(node_role).

@@ -85,7 +85,9 @@ def recorded(
         if power_record.lived(outcome)
     ]
     stated += [
-        changes.NodePowered(uuids[outcome.name], powered=value, confirms=power_record.confirms(outcome))
+        changes.NodePowered(
+            uuids[outcome.name], powered=value, confirms=power_record.confirms(outcome), commanded=outcome.sent
+        )
         for outcome in outcomes
         if (value := rule(outcome)) is not None
     ]

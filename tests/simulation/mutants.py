@@ -265,8 +265,8 @@ HISTORY = (
         (
             Edit(
                 KNOWN_OFF,
-                "    return is_off(node) and not has_lived(node)\n",
-                "    return is_off(node)\n",
+                "    return is_off(node) and not has_lived(node) and (",
+                "    return is_off(node) and (",
             ),
         ),
     ),

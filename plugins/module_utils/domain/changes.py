@@ -73,12 +73,14 @@ class NodePowered:
     """The power state of record of a node; with power nobody's statement that it has none stands any more.
 
     `confirms` says whether off is a new confirmation: a reading alone, or what the daemon commanded by itself, leaves a
-    node that has lived since it was known to be off as it is.
+    node that has lived since it was known to be off as it is. `commanded` says whether a command was sent before off
+    was read back: else the node is not known to be off, and the next commanded off dates it.
     """
 
     node: str
     powered: bool
     confirms: bool = True
+    commanded: bool = True
 
 
 @dataclass(frozen=True)
@@ -260,12 +262,20 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
     node = cluster_changes.node_of_uuid(cluster, change.node)
     if not (change.powered or change.confirms) and known_off.has_lived(node):
         return _put_node(cluster, node, now, powered=False, off_since=known_off.seen_off(node))
+    is_read = not change.powered and not change.commanded and (node.off_read or not known_off.is_known_off(node))
     # A statement that a sign of life has ended does not count again with what its BMC says.
     stated = 0.0 if change.powered or known_off.has_lived(node) else node.off_confirmed
     since = 0.0 if change.powered else known_off.off_since(node, at=now, now=now)
     by = node.off_stated_by if stated else ""
     return _put_node(
-        cluster, node, now, powered=change.powered, off_confirmed=stated, off_stated_by=by, off_since=since
+        cluster,
+        node,
+        now,
+        powered=change.powered,
+        off_confirmed=stated,
+        off_stated_by=by,
+        off_since=since,
+        off_read=is_read,
     )
 
 

@@ -62,7 +62,9 @@ def again(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.
     stands = parameters.changed(node, checked)
     addresses.check(cluster, stands)
     parameters.refuse_without_instances(cluster, stands)
-    back = dataclasses.replace(stands, drained=False, powered=True, off_confirmed=0.0, off_stated_by="", off_since=0.0)
+    back = dataclasses.replace(
+        stands, drained=False, powered=True, off_confirmed=0.0, off_stated_by="", off_read=False, off_since=0.0
+    )
     if not clusters.reachable(cluster, node):
         return [membership.NodeStands(dataclasses.replace(back, offline=True, master_candidate=False))]
     without = dataclasses.replace(node, master_candidate=False)

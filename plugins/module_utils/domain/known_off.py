@@ -21,8 +21,11 @@ def has_lived(node: clusters.Node) -> bool:
 
 
 def is_known_off(node: clusters.Node) -> bool:
-    """Whether a node is recorded as off, and has shown no sign of life since."""
-    return is_off(node) and not has_lived(node)
+    """Whether a node is recorded as off, by a command or a person, and has shown no sign of life since.
+
+    A reading alone is none: until it gets a command a BMC may read off whatever the real state (`off_read`).
+    """
+    return is_off(node) and not has_lived(node) and (not node.off_read or node.off_confirmed > 0)
 
 
 def is_stated_off(node: clusters.Node) -> bool:

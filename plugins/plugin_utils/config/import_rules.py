@@ -43,6 +43,7 @@ _STAMPS: Mapping[str, Rule] = {"serial_no": _COUNT, "ctime": _TIME, "mtime": _TI
 _NODE_LIFE: Mapping[str, Rule] = {
     "off_confirmed": _TIME,
     "off_stated_by": _LINE,
+    "off_read": value_rules.flag,
     "off_since": _TIME,
     "alive_at": _TIME,
 }

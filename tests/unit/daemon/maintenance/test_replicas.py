@@ -424,7 +424,9 @@ def test_since_when_a_node_is_off_is_followed_by_a_clock_that_nobody_sets(
         async def known_off_since(at: float) -> None:
             for _ in range(2):
                 node = pair.service.configuration.current.node("node2")
-                changed = dataclasses.replace(node, powered=not at, off_since=at, off_confirmed=0.0, alive_at=0.0)
+                changed = dataclasses.replace(
+                    node, powered=not at, off_since=at, off_read=False, off_confirmed=0.0, alive_at=0.0
+                )
                 stands = membership.NodeStands(changed)
                 await pair.service.configuration.commit(lambda _, stands=stands: [stands])  # type: ignore[misc]
             await pair.service.replicas.step()

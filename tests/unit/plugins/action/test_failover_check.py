@@ -50,7 +50,7 @@ def off(pair: Pair, *, since: float, **changed: Any) -> None:
 
     def stated(cluster: Any) -> list[changes.Change]:
         node = dataclasses.replace(cluster.node("node2"), powered=False, off_since=time.time() - since)
-        return [membership.NodeStands(dataclasses.replace(node, **changed))]
+        return [membership.NodeStands(dataclasses.replace(node, **{"off_read": False, **changed}))]
 
     for _ in range(2):
         # The first one says that it is off, the second since when.

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     known_off,
     membership,
+    power,
+    power_record,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLUSTER = small_cluster.make()
 
@@ -52,6 +58,51 @@ def test_an_off_is_dated_by_its_confirmation_and_once() -> None:
     reading = dataclasses.replace(off, confirms=False)
     assert since(changes.apply(returned, reading, now=110.0).node("n2")) == 100.0, "a reading is no new confirmation"
     assert since(changes.apply(returned, off, now=110.0).node("n2")) == 110.0
+
+
+def _outcome(command: power.Command, *, sent: bool) -> power.Outcome:
+    off = power.State.OFF
+    return power.Outcome("n2", command, off, off, sent, confirmed=True, attempts=int(sent), seconds=1.0)
+
+
+def _recorded(
+    cluster: clusters.Cluster, outcome: power.Outcome, *, now: float, is_look: bool = False
+) -> clusters.Cluster:
+    value = (power_record.read if is_look else power_record.recorded)(outcome)
+    assert value is False
+    change = changes.NodePowered("n2", powered=value, confirms=power_record.confirms(outcome), commanded=outcome.sent)
+    return changes.apply(cluster, change, now=now)
+
+
+def _off_by_hand(cluster: clusters.Cluster) -> clusters.Cluster:
+    sent = power.needs_sending(power.Command.OFF, before=power.State.OFF)
+    return _recorded(cluster, _outcome(power.Command.OFF, sent=sent), now=100.0)
+
+
+def _looked_at(cluster: clusters.Cluster) -> clusters.Cluster:
+    return _recorded(cluster, _outcome(power.Command.STATUS, sent=False), now=100.0, is_look=True)
+
+
+def _modified(cluster: clusters.Cluster) -> clusters.Cluster:
+    node = dataclasses.replace(cluster.node("n2"), powered=False)
+    return changes.apply(cluster, membership.NodeStands(node), now=100.0)
+
+
+@pytest.mark.parametrize("read", [_off_by_hand, _looked_at, _modified])
+@pytest.mark.parametrize("command", [power.Command.CONFIRM_OFF, power.Command.FENCE])
+def test_an_off_that_was_only_read_is_not_known_and_the_next_command_dates_it(
+    read: Callable[[clusters.Cluster], clusters.Cluster], command: power.Command
+) -> None:
+    cluster = read(CLUSTER)
+    assert known_off.is_off(cluster.node("n2"))
+    assert not known_off.is_known_off(cluster.node("n2"))
+    commanded = _recorded(cluster, _outcome(command, sent=True), now=160.0)
+    assert known_off.is_known_off(commanded.node("n2"))
+    assert known_off.seen_off(commanded.node("n2")) == 160.0
+    again = _recorded(_looked_at(commanded), _outcome(command, sent=True), now=200.0)
+    assert (known_off.is_known_off(again.node("n2")), known_off.seen_off(again.node("n2"))) == (True, 160.0)
+    stated = changes.apply(cluster, changes.NodeOffConfirmed("n2", 150.0, by="alice"), now=150.0)
+    assert known_off.is_known_off(stated.node("n2")), "a person has looked"
 
 
 def test_what_is_confirmed_after_the_clock_was_set_back_comes_after_the_signs_of_life_before_that() -> None:
@@ -103,7 +154,7 @@ def test_a_statement_that_a_sign_of_life_has_ended_does_not_count_again_when_the
     corrected = membership.NodeStands(dataclasses.replace(lived.node("n2"), powered=False))
     off = changes.NodePowered("n2", powered=False) if powered_off else corrected
     node = changes.apply(lived, off, now=7.0).node("n2")
-    assert (known_off.is_known_off(node), known_off.is_stated_off(node)) == (True, False)
+    assert (known_off.is_known_off(node), known_off.is_stated_off(node)) == (powered_off, False)
 
 
 def test_a_person_who_records_a_node_as_on_takes_back_every_statement_that_it_is_off() -> None:
