@@ -201,6 +201,8 @@ class Store:
         """Every job in the queue, by id; a folder without a job file is one that was never submitted."""
         found: dict[int, values.Job] = {}
         self._folder.mkdir(parents=True, exist_ok=True)
+        # Also where it was there: who made it may not have lived to make its own name durable.
+        durable_files.sync_folder(self._folder.parent)
         for number in sorted(numbers(self._folder)):
             try:
                 data = self._path(number).read_bytes()
