@@ -200,9 +200,9 @@ class Store:
     def load(self) -> dict[int, values.Job]:
         """Every job in the queue, by id; a folder without a job file is one that was never submitted."""
         found: dict[int, values.Job] = {}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        # Also where it was there: who made it may not have lived to make its own name durable.
-        durable_files.sync_folder(self._folder.parent)
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            durable_files.sync_folder(self._folder.parent)
         for number in sorted(numbers(self._folder)):
             try:
                 data = self._path(number).read_bytes()
