@@ -11,7 +11,7 @@ from ..module_utils.domain.drbd_pairs import Action, Kind, Pair, Step, Unread, V
 from ..module_utils.storage import drbd_resource, drbd_sides
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _SIDES, _UNREAD = "sides", "unread"
 
@@ -41,7 +41,7 @@ class Judged:
 def resources(instance: Mapping[str, Any]) -> list[str]:
     """The DRBD resources of an instance as plays know it."""
     return [
-        disk["name"] or drbd_resource.name(instance["name"], instance["uuid"], number)
+        drbd_resource.name(instance["name"], instance["uuid"], number, adopted=disk["name"] or "")
         for number, disk in enumerate(instance["disks"])
     ]
 
@@ -64,19 +64,19 @@ def judge(
     Raises:
         InvalidInput: an answer is not that of `drbd_info`, or a step is none.
     """
-    found = []
+    found, sides = [], {name: _told(name, primary) for name in names}
     for name in names:
         failed, ended = (
             frozenset(_step(step) for step in steps if step["resource"] == name) for steps in (tried, undone)
         )
-        pair = Pair(_told(name, primary), _told(name, secondary), failed, discard, ended)
+        pair = Pair(sides[name], _told(name, secondary), failed, discard, ended)
         verdict = drbd_repairs.decide(pair)
         reason = ": ".join((verdict.reason, *_errors(name, primary, secondary)))
         found.append(Judged(name, replace(verdict, reason=reason)))
-    return _kept_where_another_is_not_whole(found, [_told(name, primary) for name in names])
+    return _kept_where_another_is_not_whole(found, sides.values())
 
 
-def _kept_where_another_is_not_whole(found: list[Judged], primary: Sequence[drbd_pairs.Told]) -> list[Judged]:
+def _kept_where_another_is_not_whole(found: list[Judged], primary: Iterable[drbd_pairs.Told]) -> list[Judged]:
     """No disk of the secondary is given up in full where the primary has not all disks of the instance."""
     if all(isinstance(side, Side) and side.is_up_to_date for side in primary):
         return found

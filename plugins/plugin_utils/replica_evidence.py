@@ -74,7 +74,7 @@ def resources(instance: clusters.Instance) -> tuple[str, ...]:
     if instance.disk_template != REPLICATED:
         return ()
     named = (
-        disk.name or drbd_resource.name(instance.name, instance.uuid, number)
+        drbd_resource.name(instance.name, instance.uuid, number, adopted=disk.name)
         for number, disk in enumerate(instance.disks)
     )
     return tuple(dict.fromkeys(named))

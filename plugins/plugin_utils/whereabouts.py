@@ -263,6 +263,6 @@ def _resources(instance: clusters.Instance) -> list[str]:
     if instance.disk_template != "drbd":
         return []
     return [
-        disk.name or drbd_resource.name(instance.name, instance.uuid, number)
+        drbd_resource.name(instance.name, instance.uuid, number, adopted=disk.name)
         for number, disk in enumerate(instance.disks)
     ]

@@ -328,7 +328,7 @@ def _split(sides: Sides) -> Verdict:
 
 
 def _discarded(sides: Sides, loser: Where) -> Verdict:
-    """A side that is not primary has its writes discarded: those since the two parted, or else all that it has."""
+    """A side that is not primary has its writes discarded: those since they were last connected, or all."""
     if not _is_noted(sides):
         return _given_up(sides, _UNNOTED)
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))

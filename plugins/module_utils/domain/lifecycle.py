@@ -31,9 +31,8 @@ def reconcile(
 
     `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed. A node
     without one, because its report is missing or was signed with another key, has said nothing new.
-    `dead` holds the reports that are made for dead nodes, `returned` the incidents
-    (UUIDs) whose nodes reported since they began.
-    `jobs` holds the outcomes of the jobs that incidents name; a job that is not there counts as failed.
+    `dead` holds the reports that are made for dead nodes, `returned` the incidents (UUIDs) whose nodes have reported
+    since they began. `jobs` holds the outcomes of the jobs that incidents name; one that is not there counts as failed.
     """
     seen = _Seen(_in_service(cluster, observed), _in_service(cluster, dead or {}), returned)
     stated: list[changes.Change] = []

@@ -82,9 +82,7 @@ def is_superseded(mine: Replica, other: Replica, node: str) -> bool:
 
     What the outdated one might have holds nothing up: the guest has gone on without it.
     """
-    if other.disk != Disk.OUTDATED.value or other.is_connected or mine.peer in {"", node}:
-        return False
-    return _is_whole(mine)
+    return other.disk == Disk.OUTDATED.value and _has_gone_on(mine, other, node)
 
 
 def is_left(mine: Replica, other: Replica, node: str) -> bool:
@@ -93,10 +91,8 @@ def is_left(mine: Replica, other: Replica, node: str) -> bool:
     The primary is in sync with a replica on another node. The old one was outdated, or it was never promoted since it
     had its peer: all its writes came from a primary, and DRBD's history was too short to say which one is newer.
     """
-    if is_superseded(mine, other, node):
-        return True
     is_idle = (other.disk, other.role) == (Disk.UP_TO_DATE.value, Role.SECONDARY.value) and bool(_lasting(other))
-    return is_idle and not other.is_connected and mine.peer not in {"", node} and _is_whole(mine)
+    return is_superseded(mine, other, node) or (is_idle and _has_gone_on(mine, other, node))
 
 
 def kept(instance: str, primary: Node, old: Optional[Node]) -> str:
@@ -180,6 +176,11 @@ def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
                 f"{left.name}`, which removes it"
             )
     return ""
+
+
+def _has_gone_on(mine: Replica, other: Replica, node: str) -> bool:
+    """Whether the primary is in sync with a replica on another node than this one, whose own has no peer."""
+    return not other.is_connected and mine.peer not in {"", node} and _is_whole(mine)
 
 
 def _is_whole(replica: Replica) -> bool:

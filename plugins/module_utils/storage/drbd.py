@@ -315,7 +315,7 @@ class Template:
     def _named(self) -> List[_Replica]:
         disks, found = self._disks, []
         for number, disk in enumerate(disks.disks):
-            name = drbd_resource.of_disk(disks, number)
+            name = drbd_resource.name(disks.instance, disks.uuid, number, adopted=disk.name)
             data, metadata = (f"{disks.vg}/{disks.own_name(number, kind)}" for kind in ("disk", "meta"))
             file = self._root / drbd_resource.FOLDER / f"roundsman-{name}.res"
             found.append(_Replica(disk, name, data, metadata, file))

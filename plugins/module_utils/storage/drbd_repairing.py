@@ -31,6 +31,10 @@ class Kept(Step):
     """A step that keeps what a volume has, before that is discarded; or says why it is not kept."""
 
 
+class Unkept(Kept):
+    """A step that only says why what a volume has is not kept."""
+
+
 class Repairs:
     """What can be done to a resource on this node."""
 
@@ -94,7 +98,7 @@ class Repairs:
         if all(volume.disk is Disk.INCONSISTENT for volume in side.volumes):
             return []
         steps = self._alone(side)
-        if unkept := [step.text for step in steps if isinstance(step, Kept) and step.act is _nothing]:
+        if unkept := [step.text for step in steps if isinstance(step, Unkept)]:
             raise errors.Refused(f"{'; '.join(unkept)}: all that {side.resource} has would be gone, so it is kept")
         return [*steps, self._step("invalidate", side.resource)]
 
@@ -155,12 +159,8 @@ class Repairs:
         return Step(text, lambda: self._runner.run("drbdadm", verb, *options, what))
 
 
-def _not_kept(text: str) -> Kept:
-    return Kept(text, _nothing)
-
-
-def _nothing() -> None:
-    """What is done where nothing is kept."""
+def _not_kept(text: str) -> Unkept:
+    return Unkept(text, lambda: None)
 
 
 def _paths(name: str) -> List[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 from ..domain import errors, ip_addresses
 
 if TYPE_CHECKING:
-    from .disks import Disks, End
+    from .disks import End
 
 FOLDER = "etc/drbd.d"
 FIRST_PORT = 11000
@@ -22,14 +22,12 @@ _MIB_PER_UNIT, _UNIT_SECTORS, _FIXED_SECTORS, _SECTORS_PER_MIB = 128, 8, 72, 204
 NO_AUTOMATICS = "after-sb-0pri disconnect; after-sb-1pri disconnect; after-sb-2pri disconnect;"
 
 
-def name(instance: str, uuid: str, number: int) -> str:
-    """What the resource of a disk is called: after the instance, or after its UUID where DRBD cannot take the name."""
-    return f"{instance if _NAME.fullmatch(instance) else uuid}-disk{number}"
+def name(instance: str, uuid: str, number: int, *, adopted: str = "") -> str:
+    """What the resource of a disk is called: as it was adopted, or after the instance.
 
-
-def of_disk(disks: Disks, number: int) -> str:
-    """The resource of one of an instance's replicated disks."""
-    return disks.disks[number].name or name(disks.instance, disks.uuid, number)
+    It is called after the instance's UUID where DRBD cannot take the instance's name.
+    """
+    return adopted or f"{instance if _NAME.fullmatch(instance) else uuid}-disk{number}"
 
 
 def metadata_size(size: int) -> int:

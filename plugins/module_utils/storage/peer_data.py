@@ -22,8 +22,10 @@ class PeerData:
     """What the peers of an instance's replicas on this node have; disks that are not replicated have none."""
 
     def __init__(self, disks: Disks, template: str, *, root: pathlib.Path, hypervisor: str) -> None:
-        numbers = range(len(disks.disks)) if template == "drbd" else ()
-        self._names = [drbd_resource.of_disk(disks, number) for number in numbers]
+        self._names = [
+            drbd_resource.name(disks.instance, disks.uuid, number, adopted=disk.name)
+            for number, disk in enumerate(disks.disks if template == "drbd" else ())
+        ]
         self._runner = programs.runner_for(root, hypervisor=hypervisor)
         self._proc = root / drbd_node.PROC
 

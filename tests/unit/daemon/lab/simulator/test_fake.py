@@ -304,12 +304,18 @@ def test_a_paused_instance_goes_on_where_its_target_never_booted_and_has_not_got
     assert (here.running(), events(tmp_path / "a")[-1]) == (["x"], "resumed")
 
 
-def test_a_migration_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that were made: time goes on with them, and with nothing else."""
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    monkeypatch.setattr("time.monotonic", lambda: sum(pauses))
+    return pauses
+
+
+def test_a_migration_ends_at_its_limit(tmp_path: Path, slept: list[float]) -> None:
     here, _ = node(tmp_path / "a"), node(tmp_path / "b")
     here.start("x", {})
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
-    monkeypatch.setattr("time.monotonic", lambda: sum(slept))
     with pytest.raises(errors.Failed, match="it did not end within 5 s; it still runs here"):
         here.migrate(
             "x",
@@ -320,12 +326,9 @@ def test_a_migration_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.Monke
     assert (sum(slept), here.running(), here.migrations()) == (5, ["x"], {})
 
 
-def test_a_migration_ends_whose_target_lacks_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_ends_whose_target_lacks_writes(tmp_path: Path, slept: list[float]) -> None:
     here, _ = node(tmp_path / "a"), node(tmp_path / "b")
     here.start("x", {})
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
-    monkeypatch.setattr("time.monotonic", lambda: sum(slept))
     with pytest.raises(
         errors.Failed, match=r"the target would lack its last writes: x-disk0 is Connecting; it still runs here"
     ):
