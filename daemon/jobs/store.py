@@ -163,6 +163,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._is_named = False
         self.archive = Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -190,7 +191,7 @@ class Store:
             else:
                 with futures.ThreadPoolExecutor(TOGETHER) as pool:
                     list(pool.map(lambda job: durable_files.replace(self._path(job.id), encode(job)), jobs))
-            durable_files.sync_folder(self._folder)
+            self._sync_names()
         except (OSError, errors.StoreFailed) as error:
             for folder in made:
                 _undo(folder)
@@ -200,9 +201,7 @@ class Store:
     def load(self) -> dict[int, values.Job]:
         """Every job in the queue, by id; a folder without a job file is one that was never submitted."""
         found: dict[int, values.Job] = {}
-        if not self._folder.is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            durable_files.sync_folder(self._folder.parent)
+        self._folder.mkdir(parents=True, exist_ok=True)
         for number in sorted(numbers(self._folder)):
             try:
                 data = self._path(number).read_bytes()
@@ -304,9 +303,16 @@ class Store:
                 (self._folder / "drain").touch()
             else:
                 (self._folder / "drain").unlink(missing_ok=True)
-            durable_files.sync_folder(self._folder)
+            self._sync_names()
         except OSError as error:
             raise errors.StoreFailed(f"{self._folder / 'drain'}: {error.strerror}") from error
+
+    def _sync_names(self) -> None:
+        """Make the names in the queue durable, and once its own: who made it may not have lived to do that."""
+        if not self._is_named:
+            durable_files.sync_folder(self._folder.parent)
+            self._is_named = True
+        durable_files.sync_folder(self._folder)
 
     def _path(self, number: int) -> Path:
         return self._folder / str(number) / "job.json"
@@ -316,7 +322,7 @@ class Store:
         try:
             if not folder.exists():
                 folder.mkdir(parents=True)
-                durable_files.sync_folder(self._folder)
+                self._sync_names()
         except OSError as error:
             raise errors.StoreFailed(f"{folder} could not be made: {error.strerror}") from error
         return folder

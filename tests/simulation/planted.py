@@ -61,10 +61,10 @@ PLANTED = (
         (
             Edit(
                 STORE,
-                "            durable_files.sync_folder(self._folder)\n"
+                "            self._sync_names()\n"
                 "        except (OSError, errors.StoreFailed) as error:\n"
                 "            for folder in made:\n",
-                "                durable_files.sync_folder(self._folder)\n"
+                "                self._sync_names()\n"
                 "        except (OSError, errors.StoreFailed) as error:\n"
                 "            for folder in made:\n",
             ),
