@@ -29,6 +29,8 @@ REPORT = "run/roundsman/agent/node/diagnose"
 PAUSE = 0.02
 GARBAGE = b"\x00\xff\x1b[2J<<< bus error, core dumped >>>\n"
 PIECE = 65536
+PROBE = b"GET / HTTP/1.1\r\nHost: node\r\n\r\n"
+PROBE_SECONDS = 5.0
 
 
 class Machine:
@@ -90,12 +92,13 @@ class Machine:
                 )
 
     async def _probe(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection(self._place.own, self._place.port)
-        except OSError:
-            return False
-        writer.transport.abort()
-        return True
+        """Whether the agent answers: a port may be open for one that is ending, or that has only begun."""
+        with contextlib.suppress(OSError, TimeoutError), contextlib.ExitStack() as ends:
+            reader, writer = await asyncio.open_connection(self._place.own, self._place.port)
+            ends.callback(writer.transport.abort)
+            writer.write(PROBE)
+            return bool(await asyncio.wait_for(reader.read(1), PROBE_SECONDS))
+        return False
 
     async def _listen(self) -> None:
         if self._server is None:
