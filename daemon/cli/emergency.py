@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,11 +19,17 @@ from ...plugins.plugin_utils.rounds import epo as planning
 from ...plugins.plugin_utils.rounds import wording
 from . import client, configuration, output, questions
 
+if TYPE_CHECKING:
+    from ...plugins.module_utils.domain import cluster as clusters
+
 Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME…]", help="Nodes, or node groups with --groups; none to go on with what stands."),
 ]
-On = Annotated[bool, typer.Option("--on", help="Bring back what an emergency power off took.")]
+On = Annotated[
+    bool,
+    typer.Option("--on", help="Bring back what an emergency power off took, or after a loss of power these."),
+]
 Groups = Annotated[bool, typer.Option("--groups", help="The names are node groups.")]
 All = Annotated[bool, typer.Option("--all", help="The whole cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
@@ -96,13 +102,14 @@ def epo(
 ) -> None:
     """Stop the instances of nodes and power these off; with --on power them on again and start what ran there.
 
-    Rounds and repairs are held from the first step of the power off to the last of the return.
+    Rounds and repairs are held from the first step of the power off to the last of the return. After a loss of power
+    that nobody ordered, name the nodes, or all: `roundsman cluster epo --on --all` starts all that should run there.
     """
     daemon = client.find_daemon(ctx)
     where = tree.Tree(daemon.root.absolute())
     cluster = configuration.cluster(daemon)
     preview = planning.preview(cluster, names or [], on=on, by_group=groups, everything=everything)
-    _show(preview, form, cluster.cluster.cluster_name)
+    _show(preview, form, cluster)
     for line in commanding.unpowered(where, cluster, [step.uuid for step in preview.steps if step.power]):
         output.warning(line)
     if dry_run:
@@ -141,13 +148,15 @@ def _refuse_unless_readable(where: tree.Tree) -> None:
             )
 
 
-def _show(preview: planning.Preview, form: output.Format, name: str) -> None:
+def _show(preview: planning.Preview, form: output.Format, cluster: clusters.Cluster) -> None:
     if form is output.Format.JSON:
         output.as_json(json.dumps(preview.told))
         return
-    what = "Return from the emergency power off" if preview.on else "Emergency power off"
+    what = "Emergency power off"
+    if preview.on:
+        what = f"Return from {'a loss of power' if cluster.maintenance.epo is None else 'the emergency power off'}"
     counts = [wording.count(len(preview.steps), "node"), wording.count(len(preview.instances), "instance")]
-    output.line(f"{what} of cluster {name}: {', '.join(counts)}", style="bold")
+    output.line(f"{what} of cluster {cluster.cluster.cluster_name}: {', '.join(counts)}", style="bold")
     rows = [
         (
             step.name,

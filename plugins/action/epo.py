@@ -115,6 +115,8 @@ def _agreed(cluster: clusters.Cluster, known: epo.Preview, options: dict[str, An
 
 def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.Epo | None) -> changes.EpoStands:
     """What stands with what stood before: it returns, unless it has left the cluster."""
+    if known is None and preview.on:
+        known = epo.lost(cluster, [step.uuid for step in preview.steps])
     nodes, instances = (known.nodes, known.instances) if known else ((), ())
     nodes = tuple(uuid for uuid in nodes if uuid in cluster.nodes)
     instances = tuple(uuid for uuid in instances if uuid in cluster.instances)
@@ -123,7 +125,7 @@ def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.
         nodes = (*nodes, *(step.uuid for step in preview.steps if cluster.nodes[step.uuid].powered))
         by_name = Holdings(cluster.instances).by_name
         instances = (*instances, *(by_name[name].uuid for name in preview.instances))
-    by = known.by if known else getpass.getuser()
+    by = (known.by if known else "") or getpass.getuser()
     return changes.EpoStands(tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(instances)), by, returning=preview.on)
 
 

@@ -17,7 +17,7 @@ description:
 options:
   "on":
     description: >-
-      Whether this is the return.
+      Whether this is the return, also of nodes that lost their power without an emergency power off.
     type: bool
     default: false
   names:

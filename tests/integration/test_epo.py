@@ -102,6 +102,26 @@ def test_all_goes_off_but_the_own_node_and_what_ran_runs_again(world: labs.Runni
 
 
 @pytest.mark.slow
+def test_after_a_loss_of_power_that_nobody_ordered_what_should_run_runs_again(world: labs.Running) -> None:
+    for node in world.lab.nodes():
+        node.lose_power()
+    world.lab.node("node2").set_power(True)
+    assert running(world) == []
+    unnamed = epo(world, "--on", "--force")
+    assert (unnamed.returncode, world.cluster().maintenance.epo) == (1, None)
+    assert "`roundsman cluster epo --on --all`" in unnamed.stderr
+
+    killed_after(world, START, "--on", "--all", "--force")
+    on = epo(world, "--on", "--force")
+
+    assert on.returncode == 0, on.stdout + on.stderr
+    assert (running(world), len(powered(world)), world.cluster().maintenance.epo) == (UP, 6, None)
+    world.until(lambda one: all(node["health"] != "unknown" for node in one.get("/1/nodes")), "all report again")
+    assert world.wrong() == []
+    assert "the return of 6 nodes and 11 instances from a loss of power begins" in world.where.audit_log.read_text()
+
+
+@pytest.mark.slow
 def test_killed_twice_it_goes_on_where_it_stopped_in_both_directions(world: labs.Running) -> None:
     killed_after(world, STOP, "--all", "--force")
     assert len(powered(world)) == len(world.lab.nodes())

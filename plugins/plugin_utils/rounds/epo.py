@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import changes, errors, unfinished_moves
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import epo as emergency
 from . import holdings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from ...module_utils.domain import epo as emergency
 
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"
 OFFLINE = "is offline: nobody looks at what runs there"
 SELF = "is where this runs: its power is the last step, by hand"
 DONE = "is {} on record already: its BMC is asked all the same"
+NOTHING_STANDS = (
+    "no emergency power off stands: there is nothing to bring back. After a loss of power name the nodes, or all: "
+    "`roundsman cluster epo --on --all`"
+)
 
 
 @dataclass(frozen=True)
@@ -119,22 +122,36 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
 
     Raises:
         NotFound: there is no such node or group. InvalidInput: nothing is named, or too much.
-        Refused: no emergency power off stands that could be returned from.
+        Refused: no emergency power off stands that could be returned from, and nothing is named.
     """
-    known = cluster.maintenance.epo
-    if known is None and on:
-        raise errors.Refused("no emergency power off stands: there is nothing to bring back")
-    if known is not None and not (names or by_group or everything):
+    known, is_named = cluster.maintenance.epo, bool(names or by_group or everything)
+    if known is None and on and not is_named:
+        raise errors.Refused(NOTHING_STANDS)
+    if known is not None and not is_named:
         nodes = _taken(cluster, known)
     else:
         nodes = chosen(cluster, names, by_group=by_group, everything=everything)
-    if not on or known is None:
+    if not on:
         return _off(cluster, nodes)
+    if known is None:
+        known = lost(cluster, nodes if names and not by_group else _in_service(cluster, nodes))
+        return _on(cluster, known, known.nodes)
     if by_group or everything:
         # What was off before it began stays so.
         taken = set(_taken(cluster, known))
         nodes = [uuid for uuid in nodes if uuid in taken]
     return _on(cluster, known, nodes)
+
+
+def lost(cluster: clusters.Cluster, nodes: Iterable[str]) -> emergency.Epo:
+    """What a loss of power took that nobody ordered: these nodes (UUIDs), and all instances that should run there."""
+    among = tuple(nodes)
+    held = holdings.Holdings(cluster.instances)
+    return emergency.Epo(among, tuple(one.uuid for node in among for one in held.primaries(node) if one.is_up))
+
+
+def _in_service(cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:
+    return [uuid for uuid in nodes if not cluster.nodes[uuid].offline]
 
 
 def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,24 @@ def test_who_waits_for_another_emergency_power_off_adds_to_what_stands(
     stands = world.cluster.maintenance.epo
     assert stands is not None
     assert {one.uuid, other.uuid} <= set(stands.nodes)
+
+
+def test_a_return_after_a_loss_of_power_stands_with_all_that_should_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    one, _ = world.racks()
+    options = {"on": True, "names": [one.name], "groups": False, "all": False, "force": False, "time_limit": 1.0}
+
+    _, preview = epo._held(PLAY, epo._preview(world.cluster, options), options)
+
+    stands = world.cluster.maintenance.epo
+    assert stands is not None
+    assert (stands.nodes, stands.instances, stands.returning) == (
+        (one.uuid,),
+        tuple(instance.uuid for instance in world.cluster.primaries(one.uuid)),
+        True,
+    )
+    assert stands.by == getpass.getuser()
+    assert preview.instances
 
 
 def test_nothing_stands_where_the_cluster_changed_before_the_first_lock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,12 @@ def test_an_emergency_power_off_is_told_when_it_stands_returns_and_is_lifted() -
     ]
 
 
+def test_a_return_from_a_loss_of_power_is_told() -> None:
+    assert told(stands("n2", returning=True), changes.EpoGone())[0] == (
+        'the return of 1 node and 1 instance from a loss of power begins, by ops {"emergency": "returns"}'
+    )
+
+
 def test_more_nodes_and_a_return_that_is_turned_back_are_told_and_the_same_again_is_not() -> None:
     assert told(stands("n2"), stands("n2"), stands("n2", "n3"), stands("n2", returning=True), stands("n2")) == [
         'an emergency power off by ops of 1 node and 1 instance stands {"emergency": "stands"}',

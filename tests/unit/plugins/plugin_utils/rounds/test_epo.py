@@ -122,9 +122,39 @@ def test_without_a_name_off_goes_on_with_what_stands() -> None:
     assert [one.name for one in again.steps] == ["node2", "node3"]
 
 
-def test_without_an_emergency_there_is_no_return() -> None:
-    with pytest.raises(errors.Refused, match="no emergency power off stands"):
-        planning.preview(CLUSTER, ["node2"], on=True, by_group=False, everything=False)
+def test_without_an_emergency_a_return_names_its_nodes() -> None:
+    with pytest.raises(errors.Refused, match=r"no emergency power off stands.*`roundsman cluster epo --on --all`"):
+        planning.preview(CLUSTER, [], on=True, by_group=False, everything=False)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "found"),
+    [
+        ([], {"everything": True}, ["node2", "node10", "node1"]),
+        (["rack one"], {"by_group": True}, ["node2", "node10", "node1"]),
+        (["node3", "node2"], {}, ["node2", "node3"]),
+    ],
+)
+def test_after_a_loss_of_power_all_in_service_returns_and_what_should_run_starts(
+    names: list[str], options: dict[str, bool], found: list[str]
+) -> None:
+    made = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n3"], offline=True))
+    wanted = {"by_group": False, "everything": False, **options}
+
+    preview = planning.preview(made, names, on=True, **wanted)
+
+    assert ([one.name for one in preview.steps], preview.instances) == (found, ("inst1",))
+    assert step(preview, "n2").power
+    known = planning.lost(made, [one.uuid for one in preview.steps])
+    stands = changes.EpoStands(known.nodes, known.instances, "ops", returning=True)
+    held = changes.apply(made, stands, now=2.0)
+    assert planning.preview(held, names, on=True, **wanted).code == preview.code, "its own hold changes nothing of it"
+
+
+def test_what_is_down_on_record_or_runs_elsewhere_does_not_start_after_a_loss_of_power() -> None:
+    down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
+    assert planning.lost(down, ["n2", "n3"]).instances == ()
+    assert planning.lost(CLUSTER, ["n3"]).instances == ()
 
 
 def test_nodes_are_powered_on_in_batches_of_one_group_and_off_all_together() -> None:
