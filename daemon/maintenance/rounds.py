@@ -19,7 +19,7 @@ from . import balancing, outcomes
 from .spoken import Known, Spoken
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -154,7 +154,7 @@ class Rounds:
             self.wake()
         before = self._configuration.current
         await self._keep_originals()
-        await self._configuration.commit(self._reconciled)
+        await self._configuration.commit(lambda head: self._reconciled(head, spoken=self._spoken.look))
         await self._cancel_orphans()
         await self._take_back_overtaken()
         is_settled = self._settled == before.maintenance.round
@@ -222,7 +222,7 @@ class Rounds:
         Balancing is in it once a step has searched for it.
         """
         cluster = self._configuration.current
-        now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
+        now = changes.apply_all(cluster, self._reconciled(cluster, spoken=self._spoken.since), now=self._clock())
         plan, _ = self._with_balancing(now, self._plan(now, as_if_resumed=True))
         return plan
 
@@ -272,7 +272,9 @@ class Rounds:
         self._plans[as_if_resumed] = (cluster, facts, plan)
         return plan
 
-    def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
+    def _reconciled(
+        self, cluster: clusters.Cluster, *, spoken: Callable[[Collection[Known]], set[Known]]
+    ) -> list[changes.Change]:
         ended = {
             number: outcome
             for incident in cluster.maintenance.incidents
@@ -284,7 +286,7 @@ class Rounds:
         known = {Known(incident.uuid, incident.node, incident.ctime) for incident in cluster.maintenance.incidents}
         stated = {Known("", node.uuid, node.off_confirmed) for node in cluster.nodes.values() if node.off_confirmed}
         # An answer alone ends nothing: nobody signed it, and any machine may have a dead node's address.
-        reported = self._spoken.since(known | stated)
+        reported = spoken(known | stated)
         returned = [changes.NodeOffConfirmed(each.node, 0.0) for each in sorted(reported & stated)]
         return returned + lifecycle.reconcile(
             cluster,
@@ -312,7 +314,7 @@ class Rounds:
 
     def _verdicts(self, cluster: clusters.Cluster) -> list[changes.Change]:
         # A job may have ended while the last write was waited for: what failed by it is not taken for done.
-        stated, now = self._reconciled(cluster), self._clock()
+        stated, now = self._reconciled(cluster, spoken=self._spoken.look), self._clock()
         cluster = changes.apply_all(cluster, stated, now=now)
         plan = self._plan(cluster)
         for incident in plan.completed:

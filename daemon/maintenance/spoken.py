@@ -29,18 +29,22 @@ class Spoken:
         self._last = last
         self._before: dict[Known, object] = {}
 
+    def look(self, known: Collection[Known]) -> set[Known]:
+        """As `since`; what is known is kept in mind from now on, and all else is forgotten."""
+        self._before = {each: self._at_first(each) for each in known}
+        return self.since(known)
+
     def since(self, known: Collection[Known]) -> set[Known]:
-        """Those whose node has had a report accepted since; what is not asked for any more is forgotten."""
+        """Those whose node has had a report accepted since; nothing is changed by asking."""
         last = {each: self._last(each.node) for each in known}
-        self._before = {
-            each: self._before[each] if each in self._before else _before(each, received)
-            for each, received in last.items()
-        }
         return {
             each
             for each, received in last.items()
-            if received is not None and received.report is not self._before[each]
+            if received is not None and received.report is not self._at_first(each)
         }
+
+    def _at_first(self, known: Known) -> object:
+        return self._before[known] if known in self._before else _before(known, self._last(known.node))
 
 
 def _before(known: Known, received: Received | None) -> object:

@@ -126,3 +126,25 @@ def test_a_report_of_another_kind_counts_too_after_the_clock_was_set_back(
         assert not running.configuration.current.nodes[node].off_confirmed
 
     asyncio.run(scenario())
+
+
+def test_asking_what_a_round_would_do_forgets_nothing(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        clock, ahead = running.intake._clock, [200.0]
+        monkeypatch.setattr(running.intake, "_clock", lambda: clock() + ahead[0])
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        before = running.configuration.current
+        node = await stated_off(running)
+        await twins.settle(running)
+        ahead[0] = 0.0
+        with monkeypatch.context() as beside:
+            # Asked beside a commit: what is current has no statement yet.
+            beside.setattr(running.configuration, "_current", before)
+            running.rounds.preview()
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        assert not running.configuration.current.nodes[node].off_confirmed
+
+    asyncio.run(scenario())
