@@ -144,10 +144,13 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
 
 
 def lost(cluster: clusters.Cluster, nodes: Iterable[str]) -> emergency.Epo:
-    """What a loss of power took that nobody ordered: these nodes (UUIDs), and all instances that should run there."""
-    among = tuple(nodes)
-    held = holdings.Holdings(cluster.instances)
-    return emergency.Epo(among, tuple(one.uuid for node in among for one in held.primaries(node) if one.is_up))
+    """What a loss of power took that nobody ordered: these nodes (UUIDs), and all instances that should run there.
+
+    Nothing starts on a node that is offline.
+    """
+    among, held = tuple(nodes), holdings.Holdings(cluster.instances)
+    up = [one.uuid for node in _in_service(cluster, among) for one in held.primaries(node) if one.is_up]
+    return emergency.Epo(among, tuple(up))
 
 
 def _in_service(cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:

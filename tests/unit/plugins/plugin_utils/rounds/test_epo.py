@@ -155,6 +155,8 @@ def test_what_is_down_on_record_or_runs_elsewhere_does_not_start_after_a_loss_of
     down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
     assert planning.lost(down, ["n2", "n3"]).instances == ()
     assert planning.lost(CLUSTER, ["n3"]).instances == ()
+    offline = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], offline=True))
+    assert planning.lost(offline, ["n2"]) == epo.Epo(("n2",), ())
 
 
 def test_nodes_are_powered_on_in_batches_of_one_group_and_off_all_together() -> None:
