@@ -17,7 +17,7 @@ description:
 options:
   "on":
     description: >-
-      Whether this is the return, also of nodes that lost their power without an emergency power off.
+      Whether this is the return, also of nodes after a loss of power that nobody ordered.
     type: bool
     default: false
   names:
