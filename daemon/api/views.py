@@ -81,7 +81,8 @@ def paused(cluster: clusters.Cluster) -> str:
     if stands is None:
         return cluster.maintenance.settings.paused
     left = f"{wording.both(len(stands.nodes), len(stands.instances))} are to return"
-    return f"an emergency power off by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
+    what = "a return from a loss of power" if stands.lost else "an emergency power off"
+    return f"{what} by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
 
 
 def nodes(seen: Snapshot, intake: Intake) -> list[dict[str, Any]]:

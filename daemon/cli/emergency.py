@@ -154,7 +154,8 @@ def _show(preview: planning.Preview, form: output.Format, cluster: clusters.Clus
         return
     what = "Emergency power off"
     if preview.on:
-        what = f"Return from {'a loss of power' if cluster.maintenance.epo is None else 'the emergency power off'}"
+        known = cluster.maintenance.epo
+        what = f"Return from {'a loss of power' if known is None or known.lost else 'the emergency power off'}"
     counts = [wording.count(len(preview.steps), "node"), wording.count(len(preview.instances), "instance")]
     output.line(f"{what} of cluster {cluster.cluster.cluster_name}: {', '.join(counts)}", style="bold")
     rows = [

@@ -187,11 +187,23 @@ class DeadNodes(parts.Part):
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
         self._end_silences()
         (silences, answering), nodes = self._silences(), cluster.nodes
-        off = {node: told for node, told in self._kept.items() if node in nodes and known_off.is_off(nodes[node])}
+        kept = {**self._dead_before(cluster), **self._kept}
+        off = {node: told for node, told in kept.items() if node in nodes and known_off.is_off(nodes[node])}
         self._kept = {
             node: told for node, told in {**off, **silences}.items() if node in nodes and not nodes[node].offline
         }
         return dict(self._kept), answering
+
+    @staticmethod
+    def _dead_before(cluster: clusters.Cluster) -> dict[str, dead_nodes.Silence]:
+        """Nodes that an earlier daemon noted as dead and whose off is not known: they are commanded off again."""
+        least = cluster.maintenance.settings.dead_after
+        return {
+            incident.node: dead_nodes.Silence(least, incident.ctime)
+            for incident in cluster.maintenance.incidents
+            if incident.is_open and not incident.returned_at and dead_nodes.is_of_a_dead_node(incident)
+            if incident.node in cluster.nodes and not known_off.is_known_off(cluster.nodes[incident.node])
+        }
 
     def is_left_alone(self, node: str) -> bool:
         """Whether the power of a node (UUID) is not to be read: it is known to be off, or a job commands it now."""
@@ -246,6 +258,9 @@ class DeadNodes(parts.Part):
         return not stands and self._monotonic() - read.at > COMMANDED_AGAIN
 
     async def _confirm(self, node: clusters.Node) -> None:
+        if node.uuid not in self._commands:
+            # Noted first, as for a fence: once it is recorded as off nobody asks it any more.
+            await self._note(node, is_off=False)
         await self._command(node, power.Command.CONFIRM_OFF, f"{node.name} does not answer and reads off: is it?")
 
     async def _fence(self, node: clusters.Node) -> None:

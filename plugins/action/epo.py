@@ -115,18 +115,19 @@ def _agreed(cluster: clusters.Cluster, known: epo.Preview, options: dict[str, An
 
 def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.Epo | None) -> changes.EpoStands:
     """What stands with what stood before: it returns, unless it has left the cluster."""
-    if known is None and preview.on:
-        known = epo.lost(cluster, [step.uuid for step in preview.steps])
+    is_lost = preview.on and (known is None or known.lost)
     nodes, instances = (known.nodes, known.instances) if known else ((), ())
     nodes = tuple(uuid for uuid in nodes if uuid in cluster.nodes)
     instances = tuple(uuid for uuid in instances if uuid in cluster.instances)
-    if not preview.on:
-        # What was off or down before stays so when the others return.
-        nodes = (*nodes, *(step.uuid for step in preview.steps if cluster.nodes[step.uuid].powered))
+    if is_lost or not preview.on:
+        # What an ordered one found off or down stays so when the others return.
+        nodes = (*nodes, *(step.uuid for step in preview.steps if is_lost or cluster.nodes[step.uuid].powered))
         by_name = Holdings(cluster.instances).by_name
         instances = (*instances, *(by_name[name].uuid for name in preview.instances))
-    by = (known.by if known else "") or getpass.getuser()
-    return changes.EpoStands(tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(instances)), by, returning=preview.on)
+    by = known.by if known else getpass.getuser()
+    return changes.EpoStands(
+        tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(instances)), by, returning=preview.on, lost=is_lost
+    )
 
 
 def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:

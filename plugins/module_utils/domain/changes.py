@@ -136,12 +136,13 @@ class SettingsStand:
 
 @dataclass(frozen=True)
 class EpoStands:
-    """An emergency power off holds the cluster; one that stands already keeps its beginning."""
+    """An emergency power off, or a return from a loss of power, holds the cluster; one there keeps its beginning."""
 
     nodes: tuple[str, ...]
     instances: tuple[str, ...]
     by: str
     returning: bool
+    lost: bool = False
 
 
 @dataclass(frozen=True)

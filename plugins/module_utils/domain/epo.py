@@ -12,7 +12,8 @@ from dataclasses import dataclass
 class Epo:
     """The nodes that are to be off, and the instances that ran there and start again (UUIDs).
 
-    `by` says who asked, `since` when (unix seconds); `returning` is true once its return has begun.
+    `by` says who asked, `since` when (unix seconds); `returning` is true once its return has begun. `lost` says that
+    nobody ordered it: what returns had lost its power.
     """
 
     nodes: tuple[str, ...]
@@ -20,3 +21,4 @@ class Epo:
     by: str = ""
     since: float = 0.0
     returning: bool = False
+    lost: bool = False

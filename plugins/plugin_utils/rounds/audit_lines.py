@@ -81,7 +81,7 @@ def _epo(before: clusters.Cluster, after: clusters.Cluster) -> Iterator[str]:
         return
     by = stands.by or "somebody"
     held = f"of {wording.both(len(stands.nodes), len(stands.instances))}"
-    if known is None and stands.returning:
+    if known is None and stands.lost:
         yield with_fields(f"the return {held} from a loss of power begins, by {by}", emergency=RETURNS)
     elif known is None:
         yield with_fields(f"an emergency power off by {by} {held} stands", emergency=STANDS)

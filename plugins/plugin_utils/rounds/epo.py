@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import changes, errors, unfinished_moves
+from ...module_utils.domain import changes, errors, known_off, unfinished_moves
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import epo as emergency
 from . import holdings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ...module_utils.domain import epo as emergency
 
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"
 OFFLINE = "is offline: nobody looks at what runs there"
 SELF = "is where this runs: its power is the last step, by hand"
 DONE = "is {} on record already: its BMC is asked all the same"
+ASKED = "is asked, and keeps its power as it is: it has replicas of what starts"
 NOTHING_STANDS = (
     "no emergency power off stands: there is nothing to bring back. After a loss of power name the nodes, or all: "
     "`roundsman cluster epo --on --all`"
@@ -133,9 +135,8 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
         nodes = chosen(cluster, names, by_group=by_group, everything=everything)
     if not on:
         return _off(cluster, nodes)
-    if known is None:
-        known = lost(cluster, nodes if names and not by_group else _in_service(cluster, nodes))
-        return _on(cluster, known, known.nodes)
+    if is_named and (known is None or known.lost):
+        return _after_loss(cluster, known, nodes if names and not by_group else _in_service(cluster, nodes))
     if by_group or everything:
         # What was off before it began stays so.
         taken = set(_taken(cluster, known))
@@ -143,18 +144,35 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
     return _on(cluster, known, nodes)
 
 
-def lost(cluster: clusters.Cluster, nodes: Iterable[str]) -> emergency.Epo:
-    """What a loss of power took that nobody ordered: these nodes (UUIDs), and all instances that should run there.
+def _after_loss(cluster: clusters.Cluster, known: emergency.Epo | None, named: Sequence[str]) -> Preview:
+    """What bringing these nodes (UUIDs) back would do after a loss of power; what stands already goes on.
 
-    Nothing starts on a node that is offline.
+    All that should run there starts. The other nodes that have replicas of it may have lost their power, too, and may
+    have newer data: they are waited for, and not powered.
     """
-    among, held = tuple(nodes), holdings.Holdings(cluster.instances)
-    up = [one.uuid for node in _in_service(cluster, among) for one in held.primaries(node) if one.is_up]
-    return emergency.Epo(among, tuple(up))
+    lost = {uuid: cluster.instances[uuid] for uuid in (_returning(cluster, known) if known else ())}
+    primaries = holdings.Holdings(cluster.instances)
+    for node in named:
+        if not cluster.nodes[node].offline:
+            lost |= {one.uuid: one for one in primaries.primaries(node) if one.is_up and not one.moving}
+    asked = {uuid for one in lost.values() for uuid in one.nodes if not cluster.nodes[uuid].offline} - set(named)
+    held = holdings.Holdings(lost)
+    steps = []
+    for node in _ordered(cluster, {*named, *asked}):
+        step = _on_step(cluster, node, held.primaries(node.uuid))
+        if node.uuid in asked:
+            step = replace(step, power=False, note=ASKED)
+        elif known_off.is_off(node):
+            person = node.off_stated_by or "a person"
+            off = f"is off by the word of {person}" if node.off_confirmed else DONE.format("off")
+            step = replace(step, note="; ".join(filter(None, [off, step.note])))
+        steps.append(step)
+    return Preview(on=True, steps=tuple(steps))
 
 
 def _in_service(cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:
-    return [uuid for uuid in nodes if not cluster.nodes[uuid].offline]
+    """Those that are neither offline nor off by the word of a person, who keeps them so."""
+    return [uuid for uuid in nodes if not cluster.nodes[uuid].offline and not cluster.nodes[uuid].off_confirmed]
 
 
 def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
@@ -215,8 +233,10 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         if uuid in cluster.nodes and uuid not in answered and not cluster.nodes[uuid].offline
     ]
     instances = [uuid for uuid in _returning(cluster, known) if uuid not in running]
-    stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True)
-    powered = [changes.NodePowered(uuid, powered=True) for uuid in sorted(answered) if not cluster.nodes[uuid].powered]
+    stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True, lost=known.lost)
+    powered = [
+        changes.NodePowered(uuid, powered=True) for uuid in sorted(answered) if known_off.is_off(cluster.nodes[uuid])
+    ]
     starts = _startable(cluster, instances, missing=set(nodes))
     meant = [cluster.instances[uuid] for uuid in instances if cluster.instances[uuid].primary_node in among]
     missed = [f"{cluster.node_name(uuid)} does not answer" for uuid in nodes if uuid in among]
@@ -227,16 +247,24 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         {cluster.node_name(node): found for node, found in starts.items()},
         (
             *missed,
-            *(_missed_text(clusters.observed(cluster, silent=nodes), instance) for instance in meant),
+            *(_missed_text(clusters.observed(cluster, silent=nodes), instance, nodes) for instance in meant),
         ),
     )
 
 
-def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance, missing: Sequence[str]) -> str:
     text = f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}"
     unfinished = unfinished_moves.text(cluster, instance)
     again = "; then run `roundsman cluster epo --on` again, which ends the hold"
-    return f"{text}, and is not started, as {unfinished}{again}" if unfinished else text
+    if unfinished:
+        return f"{text}, and is not started, as {unfinished}{again}"
+    others = [cluster.node_name(uuid) for uuid in instance.secondary_nodes if uuid in missing]
+    if not others or instance.primary_node in missing:
+        return text
+    return (
+        f"{text}: it waits for {', '.join(others)}, which may have newer data. If that does not come back, run "
+        f"`roundsman instance start {instance.name}`, which starts it without its replica there if it may{again}"
+    )
 
 
 def _returning(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,6 +157,10 @@ class Nodes:
         return [one.split()[0] for one in self.twin.ran]
 
 
+def statuses(nodes: Nodes) -> list[str]:
+    return [one.repair_status.value for one in nodes.service.configuration.current.maintenance.incidents]
+
+
 def test_a_node_that_missed_a_few_polls_is_left_alone(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nodes = Nodes(lab, monkeypatch)
@@ -286,7 +291,7 @@ def test_what_the_bmc_said_before_this_silence_does_not_count(lab: world.Lab, mo
         await twins.jobs_end(nodes.service)
         nodes.since = 600.0  # It answered meanwhile, and fell silent again.
         await nodes.service.dead.step()
-        assert nodes.service.configuration.current.maintenance.incidents == ()
+        assert nodes.verdict("node3").step is not dead_nodes.Step.FAIL_OVER
         await nodes.service.queue.stop()
 
     asyncio.run(scenario())
@@ -425,6 +430,51 @@ def test_a_command_of_the_daemon_before_that_has_not_ended_is_not_given_again(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("misses", [0, 1])
+def test_a_daemon_that_ends_while_it_confirms_an_off_leaves_a_node_that_is_known_to_be_dead(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, misses: int
+) -> None:
+    async def scenario() -> None:
+        before = Nodes(lab, monkeypatch, power="held")
+        assert before.primaries("node3")
+        before.silent["node3"] = 3
+        before.bmc("node3", power.State.OFF)
+        await before.step()
+        (run,) = await twins.until_held(before.twin)
+        # It is killed; the process of the opcode lives on, and ends well.
+        await before.service.queue.stop()
+        before.twin.finish(run)
+
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent = {"node3": misses} if misses else {}
+        nodes.bmc("node3", power.State.OFF)
+        nodes.service.queue.resume()
+        await nodes.settle()
+        assert known_off.is_known_off(nodes.node("node3"))
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_node_whose_off_was_only_read_by_the_daemon_before_is_commanded_off(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        node = nodes.node("node3")
+        dead = incidents.note(dead_nodes.report(node), node=node.uuid, uuid=str(uuid.uuid4()), now=nodes.now)
+        read = changes.NodePowered(node.uuid, powered=False, confirms=False, commanded=False)
+        await nodes.service.configuration.commit(lambda _: [changes.IncidentStands(dead), read])
+        assert not known_off.is_known_off(nodes.node("node3"))
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.commands == ["confirm_off"]
+        assert known_off.is_known_off(nodes.node("node3"))
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
 def test_a_node_that_is_not_powered_off_keeps_its_instances_and_is_not_fenced_at_every_poll(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -554,7 +604,7 @@ def test_a_bmc_that_says_off_of_a_node_that_is_on_moves_nothing(
         await nodes.settle()
         assert nodes.commands == ["confirm_off"], "once, and not at every poll"
         assert nodes.primaries("node3") == held
-        assert nodes.service.configuration.current.maintenance.incidents == ()
+        assert statuses(nodes) == ["noted"]
         assert "says that it is on when it is commanded off" in nodes.verdict("node3").reason
         nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
@@ -597,7 +647,7 @@ def check_listed(nodes: Nodes) -> incidents.Incident:
     return incident
 
 
-def test_the_jobs_at_the_bmc_before_there_was_an_incident_stand_in_it(
+def test_all_jobs_at_the_bmc_of_a_dead_node_stand_in_its_incident(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -605,7 +655,7 @@ def test_the_jobs_at_the_bmc_before_there_was_an_incident_stand_in_it(
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.OFF, then=power.State.UNKNOWN)
         await nodes.settle()
-        assert nodes.service.configuration.current.maintenance.incidents == ()
+        assert statuses(nodes) == ["noted"]
         nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()

@@ -16,8 +16,8 @@ def told(*stated: changes.Change) -> list[str]:
     return found
 
 
-def stands(*nodes: str, returning: bool = False) -> changes.EpoStands:
-    return changes.EpoStands(nodes, ("i1",), "ops", returning=returning)
+def stands(*nodes: str, returning: bool = False, lost: bool = False) -> changes.EpoStands:
+    return changes.EpoStands(nodes, ("i1",), "ops", returning=returning, lost=lost)
 
 
 def test_an_emergency_power_off_is_told_when_it_stands_returns_and_is_lifted() -> None:
@@ -34,7 +34,7 @@ def test_an_emergency_power_off_is_told_when_it_stands_returns_and_is_lifted() -
 
 
 def test_a_return_from_a_loss_of_power_is_told() -> None:
-    assert told(stands("n2", returning=True), changes.EpoGone())[0] == (
+    assert told(stands("n2", returning=True, lost=True), changes.EpoGone())[0] == (
         'the return of 1 node and 1 instance from a loss of power begins, by ops {"emergency": "returns"}'
     )
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.action import epo as epo_action
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epo, errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import epo as planning
@@ -127,36 +128,87 @@ def test_without_an_emergency_a_return_names_its_nodes() -> None:
         planning.preview(CLUSTER, [], on=True, by_group=False, everything=False)
 
 
+def back(cluster: clusters.Cluster, *names: str, by_group: bool = False) -> planning.Preview:
+    """The return from a loss of power: of nodes, of a node group, or of all."""
+    return planning.preview(cluster, names, on=True, by_group=by_group, everything=not names)
+
+
+def begun(cluster: clusters.Cluster, preview: planning.Preview) -> clusters.Cluster:
+    """As the action records it."""
+    known = cluster.maintenance.epo
+    return changes.apply(cluster, epo_action._standing(cluster, preview, known), now=2.0)
+
+
+def with_one(**fields: object) -> clusters.Cluster:
+    """CLUSTER with other fields of node3."""
+    return clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n3"], **fields))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("names", "options", "found"),
+    ("names", "options", "powered", "asked"),
     [
-        ([], {"everything": True}, ["node2", "node10", "node1"]),
-        (["rack one"], {"by_group": True}, ["node2", "node10", "node1"]),
-        (["node3", "node2"], {}, ["node2", "node3"]),
+        ([], {}, ["node2", "node3"], []),
+        (["rack one"], {"by_group": True}, ["node2", "node3"], []),
+        (["node2"], {}, ["node2"], ["node3"]),
+        (["node3"], {}, ["node3"], []),
     ],
 )
-def test_after_a_loss_of_power_all_in_service_returns_and_what_should_run_starts(
-    names: list[str], options: dict[str, bool], found: list[str]
+def test_after_a_loss_of_power_what_is_named_returns_and_who_has_other_replicas_is_asked(
+    names: list[str], options: dict[str, bool], powered: list[str], asked: list[str]
 ) -> None:
-    made = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n3"], offline=True))
-    wanted = {"by_group": False, "everything": False, **options}
-
-    preview = planning.preview(made, names, on=True, **wanted)
-
-    assert ([one.name for one in preview.steps], preview.instances) == (found, ("inst1",))
-    assert step(preview, "n2").power
-    known = planning.lost(made, [one.uuid for one in preview.steps])
-    stands = changes.EpoStands(known.nodes, known.instances, "ops", returning=True)
-    held = changes.apply(made, stands, now=2.0)
-    assert planning.preview(held, names, on=True, **wanted).code == preview.code, "its own hold changes nothing of it"
+    preview = back(CLUSTER, *names, **options)
+    assert [one.name for one in preview.steps if one.power] == powered
+    assert [one.name for one in preview.steps if one.note == planning.ASKED] == asked
+    assert preview.instances == (() if names == ["node3"] else ("inst1",))
+    held = begun(CLUSTER, preview)
+    assert back(held, *names, **options).code == preview.code, "its own hold changes nothing of it"
 
 
-def test_what_is_down_on_record_or_runs_elsewhere_does_not_start_after_a_loss_of_power() -> None:
+def test_after_a_loss_of_power_an_instance_waits_for_its_secondary_and_is_told_with_what_helps() -> None:
+    held = begun(CLUSTER, back(CLUSTER, "node2"))
+    found = planning.returned(held, among={"n2", "n3"}, answered={"n2"}, running=set())
+    assert (found.starts, found.waiting) == ({}, ("node3",))
+    assert any("inst1 does not run on node2: it waits for node3" in line for line in found.missed)
+    assert any("`roundsman instance start inst1`" in line for line in found.missed)
+    assert planning.returned(held, among={"n2", "n3"}, answered={"n2", "n3"}, running=set()).starts == {"node2": ["i1"]}
+
+
+def test_nodes_that_are_named_later_are_added_to_a_return_from_a_loss_of_power_that_stands() -> None:
+    held = begun(CLUSTER, back(CLUSTER, "node3"))
+    more = back(held, "node2")
+    assert ([one.name for one in more.steps if one.power], more.instances) == (["node2"], ("inst1",))
+    stands = begun(held, more).maintenance.epo
+    assert stands is not None
+    assert (set(stands.nodes), stands.instances, stands.lost, stands.returning) == ({"n2", "n3"}, ("i1",), True, True)
+    assert "node10" in [one.name for one in back(held).steps]
+
+
+@pytest.mark.parametrize("fields", [{"offline": True}, {"off_confirmed": 5.0, "off_stated_by": "ops"}])
+def test_after_a_loss_of_power_all_leaves_out_who_is_offline_or_off_by_the_word_of_a_person(
+    fields: dict[str, object],
+) -> None:
+    made = with_one(**fields)
+    assert [one.name for one in back(made).steps if one.power] == ["node2"]
+    named = step(back(made, "node3"), "n3")
+    assert named.power
+    assert "off_confirmed" not in fields or "is off by the word of ops" in named.note
+
+
+def test_after_a_loss_of_power_who_was_recorded_as_off_is_named_as_such() -> None:
+    assert "is off on record already" in step(back(with_one(powered=False)), "n3").note
+
+
+def test_what_is_down_on_record_or_on_an_offline_node_does_not_start_after_a_loss_of_power() -> None:
     down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
-    assert planning.lost(down, ["n2", "n3"]).instances == ()
-    assert planning.lost(CLUSTER, ["n3"]).instances == ()
+    assert back(down).instances == ()
     offline = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], offline=True))
-    assert planning.lost(offline, ["n2"]) == epo.Epo(("n2",), ())
+    assert back(offline, "node2").instances == ()
+
+
+def test_a_node_that_answers_is_not_off_any_more_by_whoevers_word() -> None:
+    made = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], off_confirmed=5.0, off_stated_by="ops"))
+    found = planning.returned(begun(made, back(made, "node2")), among={"n2"}, answered={"n2"}, running=set())
+    assert changes.NodePowered("n2", powered=True) in found.stated
 
 
 def test_nodes_are_powered_on_in_batches_of_one_group_and_off_all_together() -> None:
