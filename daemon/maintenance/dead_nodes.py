@@ -111,10 +111,11 @@ class DeadNodes(parts.Part):
         self.verdicts = verdicts
         for node, verdict in self.verdicts.items():
             # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
-            if self._configuration.current.maintenance.is_held:
-                return
-            if verdict.step is not dead_nodes.Step.FENCE:
+            is_held = self._configuration.current.maintenance.is_held
+            if is_held or verdict.step is not dead_nodes.Step.FENCE:
                 await self._take_back_fence(node)
+            if is_held:
+                continue
             if verdict.step is dead_nodes.Step.CONFIRM:
                 await self._confirm(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FENCE:

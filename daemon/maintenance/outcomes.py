@@ -6,7 +6,8 @@ its play. An instance whose new primary was on record already may be down: it is
 where it runs. Nor is a move a failure that was refused before it began: what it was planned by has changed, as when a
 plan by hand has taken the room, and the next round plans by what is true now. A move that is lost or refused more than
 `RETRIES` times in a row fails the incident. A move that ended without a result in a job that was taken back meanwhile
-counts as lost, too: it may have left its instance down.
+counts as lost, too: it may have left its instance down. A failover is planned again, too, whose source was not
+confirmed off right before it: a BMC may be late or dark for minutes, and the node is known to be off.
 """
 
 from __future__ import annotations
@@ -30,18 +31,51 @@ FAILOVERS = frozenset({"failover", "migrate", "startup"})
 """Those of them that fail an instance over: also what a migration finds down, or may have taken elsewhere."""
 RETRIES = 2
 """How often in a row a lost or refused move of an instance is planned again."""
+UNFENCED_RETRIES = 10
+"""How often in a row a failover is planned again whose source was not confirmed off; each asks its BMC for 30 s."""
+UNFENCED = "unfenced"
+"""What is true in the result of such a failover."""
 SHORT = 8
 
 
 def of_incident(
-    incident: incidents.Incident, jobs: Sequence[values.Job], known: Mapping[int, values.Job]
+    incident: incidents.Incident,
+    jobs: Sequence[values.Job],
+    known: Mapping[int, values.Job],
+    *,
+    is_dead: bool = False,
 ) -> dict[int, lifecycle.JobOutcome]:
     """How the jobs of an incident stand; `known` are all jobs, to find those that they depend on.
 
-    One that waits for a person, or is planned again, has not failed, and neither has what comes after it.
+    One that waits for a person, or is planned again, has not failed, and neither has what comes after it. With
+    `is_dead` the node is not reachable, and what failed counts once no failover is left: that of one instance, at one
+    bad target, keeps none of the others down.
     """
     lost = _rows(jobs)
-    return {job.id: _outcome(incident, job, lost, known) for job in jobs}
+    found = {job.id: _outcome(incident, job, lost, known) for job in jobs}
+    if is_dead and any(not job.is_final and _fails_over(job) for job in jobs):
+        return {
+            number: lifecycle.JobOutcome(None) if outcome.succeeded is False else outcome
+            for number, outcome in found.items()
+        }
+    return found
+
+
+def _fails_over(job: values.Job) -> bool:
+    return any(opcode.kind in FAILOVERS for opcode in job.opcodes)
+
+
+def failed(
+    incident: incidents.Incident, jobs: Sequence[values.Job], known: Mapping[int, values.Job]
+) -> dict[str, values.Job]:
+    """By instance (UUID) the job of an incident in which its failover failed: it is not planned again meanwhile."""
+    bad = {number for number, outcome in of_incident(incident, jobs, known).items() if outcome.succeeded is False}
+    return {
+        str(opcode.params["instance"]): job
+        for job in jobs
+        for opcode in job.opcodes
+        if job.id in bad and opcode.kind in FAILOVERS
+    }
 
 
 def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
@@ -77,7 +111,7 @@ def _outcome(
     if count := _length(job, lost):
         ack = f"run `roundsman incident ack {incident.uuid[:SHORT]}`"
         word, cure = ("lost", "find out what ends jobs on the controller (see the log of roundsmand)")
-        if any(_is_refused(opcode) for opcode in job.opcodes):
+        if any(_is_refused(opcode) or _is_unfenced(opcode) for opcode in job.opcodes):
             word, cure = "refused", "remove the cause"
         text = f"{job.text}; it was {word} {count} times in a row, and is not planned again: {cure}, then {ack}"
         return lifecycle.JobOutcome(succeeded=False, text=text)
@@ -116,8 +150,14 @@ def _is_refused(opcode: values.Opcode) -> bool:
     return opcode.kind in MOVES and opcode.status is values.Status.ERROR and not opcode.started
 
 
+def _is_unfenced(opcode: values.Opcode) -> bool:
+    """Whether a failover ended because the power off of its source was not confirmed: nothing was done by it."""
+    has_failed = opcode.kind in FAILOVERS and opcode.status is values.Status.ERROR
+    return has_failed and isinstance(opcode.result, dict) and bool(opcode.result.get(UNFENCED))
+
+
 def _is_repeated(job: values.Job, opcode: values.Opcode) -> bool:
-    return _is_lost(job, opcode) or _is_refused(opcode)
+    return _is_lost(job, opcode) or _is_refused(opcode) or _is_unfenced(opcode)
 
 
 def _rows(jobs: Sequence[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
@@ -147,6 +187,7 @@ def _length(job: values.Job, lost: Mapping[str, Sequence[values.Opcode]]) -> int
     """The length of the row that a job ends, if that is too long to plan its move again; else 0."""
     for opcode in job.opcodes:
         row = lost.get(str(opcode.params.get("instance")), ())
-        if len(row) > RETRIES and row[-1] is opcode:
+        most = UNFENCED_RETRIES if all(map(_is_unfenced, row)) else RETRIES
+        if len(row) > most and row[-1] is opcode:
             return len(row)
     return 0

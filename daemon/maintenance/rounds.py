@@ -10,6 +10,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle, possible_loss
+from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import overtaken, rounds
@@ -21,7 +22,6 @@ from .spoken import Known, Spoken
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
     from ...plugins.plugin_utils.report_originals import Originals
     from ...plugins.plugin_utils.rounds import rebalancing, unfinished
@@ -278,7 +278,9 @@ class Rounds:
         ended = {
             number: outcome
             for incident in cluster.maintenance.incidents
-            for number, outcome in outcomes.of_incident(incident, self._jobs_of(incident), self._queue.jobs).items()
+            for number, outcome in outcomes.of_incident(
+                incident, self._jobs_of(incident), self._queue.jobs, is_dead=_is_dead(cluster, incident)
+            ).items()
         }
         if self._settled != cluster.maintenance.round:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
@@ -397,4 +399,19 @@ class Rounds:
             if waits["basis"] == replica_evidence.basis(cluster, about):
                 verdict = possible_loss.Verdict.ASK
                 found[instance] = possible_loss.Answer(verdict, reason=waits["reason"], unblock=waits["unblock"])
+        for incident in cluster.maintenance.incidents:
+            if incident.is_open and _is_dead(cluster, incident):
+                failed = outcomes.failed(incident, self._jobs_of(incident), self._queue.jobs)
+                for instance, job in failed.items():
+                    found[instance] = possible_loss.Answer(
+                        possible_loss.Verdict.REFUSE,
+                        reason=f"job {job.id} failed: {job.text}",
+                        unblock="the end of the other failovers off its node, with which this incident fails",
+                    )
         return found
+
+
+def _is_dead(cluster: clusters.Cluster, incident: incidents.Incident) -> bool:
+    """Whether the node of an incident cannot be asked: its instances are down until they have failed over."""
+    node = cluster.nodes.get(incident.node)
+    return node is not None and not clusters.reachable(cluster, node)

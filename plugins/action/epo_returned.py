@@ -14,7 +14,7 @@ with libraries.optional():
     from ..plugin_utils.rounds import epo, wording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..module_utils.domain import cluster as clusters
 
@@ -72,6 +72,7 @@ class ActionModule(module_answers.Action):
                 *(why for name, why in left_out.items() if name in concerned),
                 *_replicas_missed(cluster, told),
             ],
+            "connecting": _connecting(cluster, told),
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
 
@@ -105,7 +106,7 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     running = {
         (nodes[name], replica["name"])
         for name, step in node_results.registered(told, nodes, variable="epo_step").items()
-        for replica in step.get("results", [])
+        for replica in step.get("results") or []
         if replica.get("running") is True and isinstance(replica.get("name"), str)
     }
     return {uuid for uuid, instance in cluster.instances.items() if (instance.primary_node, instance.name) in running}
@@ -113,14 +114,30 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
 
 def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
     """The replicas that do not come up: their instances run without them."""
-    names = [node.name for node in cluster.nodes.values()]
-    steps = node_results.registered(told, names, variable="epo_replicas")
     return [
-        f"the replica of {replica.get('name')} on {node}: {module_answers.shown(str(replica['text']))}"
-        for node, step in steps.items()
-        for replica in step.get("results", [])
+        f"the replica of {name or 'an instance'} on {node}: {module_answers.shown(str(replica['text']))}"
+        for node, name, replica in _replicas(cluster, told)
         if replica.get("text")
     ]
+
+
+def _connecting(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
+    """The instances (names) whose own other node answered about their replica: they get some seconds to connect."""
+    return sorted({name for _, name, _ in _replicas(cluster, told) if name})
+
+
+def _replicas(cluster: clusters.Cluster, told: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """What nodes (names) answered about replicas, with the instance (name), '' where that has none on this node."""
+    own = {
+        (cluster.node_name(node), instance.name)
+        for instance in cluster.instances.values()
+        for node in instance.secondary_nodes
+    }
+    names = [node.name for node in cluster.nodes.values()]
+    for node, step in node_results.registered(told, names, variable="epo_replicas").items():
+        for replica in step.get("results") or []:
+            name = replica.get("name")
+            yield node, name if isinstance(name, str) and (node, name) in own else "", replica
 
 
 def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:

@@ -173,9 +173,14 @@ class Failover(_RunElsewhere):
 
 
 def waits_for_person(value: Any) -> dict[str, Any] | None:
-    """The result of a failover that waits for a person, from the value of its run: why, and which command ends that."""
-    waits = value.get("waits") if isinstance(value, dict) else None
-    return {"waits": waits} if waits else None
+    """The result of a failover that waits, from the value of its run.
+
+    It waits for a person, with why and which command ends that, or for its source to be confirmed off.
+    """
+    found = value if isinstance(value, dict) else {}
+    if found.get("unfenced"):
+        return {"unfenced": True}
+    return {"waits": found["waits"]} if found.get("waits") else None
 
 
 def failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, Any]:

@@ -29,9 +29,9 @@ class Jobs:
     A job comes after those that its move names, and behind so many others that no node has more than
     `moves_per_node` at once; with `waves` those of a round count too, and jobs of one `incident` come after each other
     instead, so that the first failure ends its work. A failover off a node that is not reachable waits for none but
-    its like, and other moves at its nodes wait for it. All come after the keys of `after`. `reason` has {} where the
-    instance's name stands; why it goes there follows. Of an instance that is moved twice the second move comes after
-    the first.
+    its like, whatever becomes of those, and other moves at its nodes wait for it. All come after the keys of `after`.
+    `reason` has {} where the instance's name stands; why it goes there follows. Of an instance that is moved twice the
+    second move comes after the first.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class Jobs:
             raise errors.InvalidInput(f"{move.instance} comes after {late[0]}, which no move before it moves")
         named = [newest[name] for name in (*move.after, move.instance) if name in newest]
         admitted = self._waves.admit(key, nodes=nodes, incident=self._incident, urgent=urgent)
-        before = tuple(dict.fromkeys((*self._after, *named, *(admitted.own if self._incident else ()))))
+        chained = admitted.own if self._incident and not urgent else ()
+        before = tuple(dict.fromkeys((*self._after, *named, *chained)))
         others = dict.fromkeys((*admitted.own, *admitted.others))
         newest[move.instance] = key
         return work.Job(

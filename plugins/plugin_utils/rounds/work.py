@@ -24,9 +24,9 @@ class Opcode:
 class Job:
     """Opcodes that run one after the other; the key is unique in the plan, and the same when planned again.
 
-    `after` are keys of jobs of the same plan that must succeed first; `behind` are keys of jobs of other
-    incidents in the same plan that must have ended first, however they ended (one node's trouble stops no
-    other), `earlier` are numbers of jobs that were submitted before, likewise.
+    `after` are keys of jobs of the same plan that must succeed first; `behind` are keys of jobs of the same plan that
+    must have ended first, however they ended (one node's trouble stops no other, nor does one failover that of another
+    instance), `earlier` are numbers of jobs that were submitted before, likewise.
     """
 
     key: str

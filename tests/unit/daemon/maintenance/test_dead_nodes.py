@@ -408,6 +408,33 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
     asyncio.run(scenario())
 
 
+def test_a_fence_that_waits_for_a_lock_is_canceled_by_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
+        (moved,) = (one for one in nodes.service.configuration.current.instances.values() if one.name == "instance3")
+        params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
+        await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
+        (run,) = await twins.until_held(nodes.twin)
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.service.dead._reads[moved.primary_node] = silent_nodes.Read(
+            dead_nodes.Reading(power.State.ON), nodes.now, nodes.since, 0.0
+        )
+        await nodes.lose("node3")
+        await nodes.service.dead.step()
+        (fence,) = power_jobs(nodes)
+        assert not nodes.service.queue.jobs[fence].is_final
+
+        await nodes.change_settings(paused="a person works on the switch")
+        await nodes.service.dead.step()
+        nodes.twin.finish(run)
+        await twins.jobs_end(nodes.service)
+        assert "power" not in nodes.kinds
+        assert nodes.service.queue.jobs[fence].status is values.Status.CANCELED
+
+    asyncio.run(scenario())
+
+
 def test_a_command_of_the_daemon_before_that_has_not_ended_is_not_given_again(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from ansible_collections.roundsman.cluster.daemon.jobs import plays, process, su
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
+    dead_nodes,
     diagnosis,
     errors,
     incidents,
@@ -230,5 +231,73 @@ def test_what_waits_for_a_person_fails_no_incident_as_a_migration_and_a_start_ma
         job = twins.job(9, opcode)
         assert outcomes.refusals([job]) == ({"i1": waits} if is_done else {})
         assert outcomes.of_incident(incident(running), [job], {9: job})[9].succeeded is is_done
+
+    asyncio.run(scenario())
+
+
+def failovers(*statuses: values.Status, result: object = None) -> list[values.Job]:
+    """A job for the failover of each of some instances."""
+    return [
+        values.Job(
+            number,
+            (values.Opcode("failover", {"instance": f"i{number}"}, status=status, started=1.0, result=result),),
+        )
+        for number, status in enumerate(statuses, start=1)
+    ]
+
+
+def test_what_failed_of_a_dead_node_counts_once_no_failover_is_left() -> None:
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    bad, good, waiting = values.Status.ERROR, values.Status.SUCCESS, values.Status.WAITING
+    for statuses, is_dead, succeeded in (
+        ((bad, waiting, good), True, [None, None, True]),
+        ((bad, waiting, good), False, [False, None, True]),
+        ((bad, good, good), True, [False, True, True]),
+    ):
+        jobs = failovers(*statuses)
+        found = outcomes.of_incident(noted, jobs, {job.id: job for job in jobs}, is_dead=is_dead)
+        assert [outcome.succeeded for outcome in found.values()] == succeeded
+        assert outcomes.failed(noted, jobs, {}) == {"i1": jobs[0]}
+
+
+def test_a_failover_whose_source_was_not_confirmed_off_is_planned_again_and_not_for_ever() -> None:
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    jobs = [
+        values.Job(
+            number,
+            (
+                values.Opcode(
+                    "failover",
+                    {"instance": "i1"},
+                    status=values.Status.ERROR,
+                    started=1.0,
+                    result={outcomes.UNFENCED: True},
+                    text="its BMC does not answer",
+                ),
+            ),
+        )
+        for number in range(1, outcomes.UNFENCED_RETRIES + 2)
+    ]
+    found = outcomes.of_incident(noted, jobs, {})
+    *others, last = (outcome.succeeded for outcome in found.values())
+    assert (set(others), last) == ({True}, False)
+
+
+def test_a_failover_that_fails_at_its_target_keeps_none_of_the_others_of_a_dead_node_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [("node2", "node3"), *[("node2", "node4")] * 4]
+    lab = twins.lab(tmp_path, instances=5, pairs=pairs, moves_per_node=1)
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "error success success success success"})
+        node = running.configuration.current.node("node2")
+        await running.configuration.commit(lambda _: [changes.NodePowered(node.uuid, powered=False)])
+        dead = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="dead-1", now=running.intake.now.wall)
+        await running.configuration.commit(lambda _: [changes.IncidentStands(dead)])
+        await twins.settle(running)
+        assert kinds(twin).count("failover") == 5, "one each"
+        assert len(running.configuration.current.primaries(node.uuid)) == 1
+        assert incident(running).repair_status.value == "failed"
 
     asyncio.run(scenario())

@@ -33,6 +33,26 @@ def test_only_its_own_primary_says_that_an_instance_runs_again(
     assert epo_returned._running(small_cluster.make(), told) == found
 
 
+@pytest.mark.parametrize(
+    ("node", "results", "found"),
+    [
+        ("node3", [{"name": "inst1", "text": "it stands alone"}], ["inst1"]),
+        ("node2", [{"name": "inst1"}], []),  # not its secondary
+        ("node3", [{"name": ["inst1"]}, {}, {"name": "nobody's"}], []),
+        ("node3", None, []),
+    ],
+)
+def test_only_its_own_other_node_says_that_an_instance_gets_time_to_connect(
+    node: str, results: Any, found: list[str]
+) -> None:
+    told: dict[str, Any] = {"hostvars": {name: {} for name in ("node1", "node2", "node3", "node10")}}
+    told["hostvars"][node] = {"epo_replicas": {"results": results}, "epo_step": {"results": results}}
+    assert epo_returned._connecting(small_cluster.make(), told) == found
+    assert epo_returned._running(small_cluster.make(), told) == set()
+    lines = epo_returned._replicas_missed(small_cluster.make(), told)
+    assert lines == (["the replica of inst1 on node3: it stands alone"] if found else [])
+
+
 def test_a_node_that_plays_leave_out_is_not_waited_for_and_told_with_the_reason(controller: Controller) -> None:
     standing = changes.EpoStands(("n2", "n3"), ("i1",), "root", returning=True)
     controller.configure(changes.apply_all(small_cluster.make(), [standing], now=1.0))

@@ -143,7 +143,8 @@ def test_all_instances_of_a_dead_node_fail_over_before_any_gets_its_new_secondar
         "move:instance2:2": ["replace_disks instance2 node1 node2"],
     }
     waits = {job.key: job.after for job in plan.jobs}
-    assert waits["move:instance3"] == ("drain:node1", "move:instance2")
+    behind = {job.key: job.behind for job in plan.jobs}
+    assert (waits["move:instance3"], behind["move:instance3"]) == (("drain:node1",), ("move:instance2",))
     assert waits["move:instance4"] == ("drain:node1", "move:instance1", "move:instance3")
     assert waits["move:instance2:2"] == (
         "drain:node1",
