@@ -127,6 +127,10 @@ options:
     description: >-
       Whether its return has begun, for V(epo_stands).
     type: bool
+  lost:
+    description: >-
+      Whether nobody ordered it and power was lost, for V(epo_stands).
+    type: bool
 extends_documentation_fragment:
   - roundsman.cluster.attributes
   - roundsman.cluster.attributes.controller

@@ -185,7 +185,8 @@ def basis(cluster: clusters.Cluster, instance: clusters.Instance) -> list[float 
     source = instance.primary_node
     moving = cluster.nodes.get(instance.moving)
     unfinished: list[float | str] = [] if moving is None else [known_off.seen_off(moving), moving.uuid]
-    return [max_loss(cluster, source), known_off.seen_off(cluster.nodes[source]), *instance.nodes, *unfinished]
+    known = [max_loss(cluster, source), known_off.seen_off(cluster.nodes[source])]
+    return [*known, replication_address(cluster, source), *instance.nodes, *unfinished]
 
 
 def _reported(volume: replicas.Track, address: str) -> possible_loss.Disk:

@@ -40,8 +40,8 @@ class Parameters:
 
     `ipolicy` is what is set of the instance policy (`instance_policy.py`). The four fields below it are limits of new
     instances: memory and disk (MiB) and vcpus of the largest, their disk template, vcpus for each CPU, the share of a
-    node's disk that may be in use; None is not set (seed 004). `failover_max_loss`: seconds (`evidence.py`). Disks are
-    volumes of `vg_name`, or files in the two folders; `primary_ip_version` is 4 or 6 (seed 004, "IPv6 support").
+    node's disk that may be in use; None is not set (seed 004). `failover_max_loss`: seconds (`possible_loss.py`). Disks
+    are volumes of `vg_name`, or files in the two folders; `primary_ip_version` is 4 or 6 (seed 004, "IPv6 support").
     """
 
     cluster_name: str

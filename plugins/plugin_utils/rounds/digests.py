@@ -24,6 +24,7 @@ BOOKKEEPING = frozenset(
         "secondary_ip",
         "master_candidate",
         "off_since",
+        "off_read",
         "alive_at",
     }
 )
