@@ -155,6 +155,6 @@ def _stands(cluster: clusters.Cluster) -> str:
         return "maintenance goes on"
     return (
         f"maintenance is held: {wording.both(len(known.nodes), len(known.instances))} are still to return; "
-        "`roundsman cluster epo --on` goes on with them. If a node stays off, run `roundsman node offline NODE --force`, "
+        "`roundsman cluster epo --on` goes on with them. If one stays off, run `roundsman node offline NODE --force`, "
         "and that command again; `roundsman cluster epo --on --ignore-failures` ends the hold without what is missing"
     )
