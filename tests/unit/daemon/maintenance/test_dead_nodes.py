@@ -49,9 +49,12 @@ def outcome(name: str, state: power.State, command: power.Command, then: power.S
 
 
 class Nodes:
-    """A service with silent nodes; `silent` are their names, and how often they did not answer."""
+    """A service with silent nodes; `silent` are their names, and how often they did not answer.
 
-    def __init__(self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, **outcomes: str) -> None:
+    All but `dead` have reported that they are fine.
+    """
+
+    def __init__(self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, *, dead: str = "", **outcomes: str) -> None:
         self.service, self.twin = twins.assemble(lab, monkeypatch, outcomes=outcomes)
         self.silent: dict[str, int] = {}
         self.answering = 5
@@ -65,6 +68,8 @@ class Nodes:
         monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now + self.stepped)
         monkeypatch.setattr(self.service.dead, "_monotonic", lambda: self.now)
         for name in lab.settings()["nodes"]:
+            if name == dead:
+                continue
             twins.report(lab, self.service, name, '{"status":"Ok"}')
         self.since = time.time()
 
@@ -463,6 +468,8 @@ def test_a_daemon_that_ends_while_it_confirms_an_off_leaves_a_node_that_is_known
 ) -> None:
     async def scenario() -> None:
         before = Nodes(lab, monkeypatch, power="held")
+        await before.hear()
+        before.now = time.time() + 1  # after the last report of the node
         assert before.primaries("node3")
         before.silent["node3"] = 3
         before.bmc("node3", power.State.OFF)
@@ -472,7 +479,7 @@ def test_a_daemon_that_ends_while_it_confirms_an_off_leaves_a_node_that_is_known
         await before.service.queue.stop()
         before.twin.finish(run)
 
-        nodes = Nodes(lab, monkeypatch)
+        nodes = Nodes(lab, monkeypatch, dead="node3")
         nodes.silent = {"node3": misses} if misses else {}
         nodes.bmc("node3", power.State.OFF)
         nodes.service.queue.resume()
