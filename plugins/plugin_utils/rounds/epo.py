@@ -127,15 +127,15 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
         Refused: no emergency power off stands that could be returned from, and nothing is named.
     """
     known, is_named = cluster.maintenance.epo, bool(names or by_group or everything)
-    if known is None and on and not is_named:
-        raise errors.Refused(NOTHING_STANDS)
     if known is not None and not is_named:
         nodes = _taken(cluster, known)
-    else:
-        nodes = chosen(cluster, names, by_group=by_group, everything=everything)
+        return _on(cluster, known, nodes) if on else _off(cluster, nodes)
+    if on and not is_named:
+        raise errors.Refused(NOTHING_STANDS)
+    nodes = chosen(cluster, names, by_group=by_group, everything=everything)
     if not on:
         return _off(cluster, nodes)
-    if is_named and (known is None or known.lost):
+    if known is None or known.lost:
         return _after_loss(cluster, known, nodes if names and not by_group else _in_service(cluster, nodes))
     if by_group or everything:
         # What was off before it began stays so.
@@ -152,9 +152,9 @@ def _after_loss(cluster: clusters.Cluster, known: emergency.Epo | None, named: S
     """
     lost = {uuid: cluster.instances[uuid] for uuid in (_returning(cluster, known) if known else ())}
     primaries = holdings.Holdings(cluster.instances)
-    for node in named:
-        if not cluster.nodes[node].offline:
-            lost |= {one.uuid: one for one in primaries.primaries(node) if one.is_up and not one.moving}
+    for uuid in named:
+        if not cluster.nodes[uuid].offline:
+            lost |= {one.uuid: one for one in primaries.primaries(uuid) if one.is_up and not one.moving}
     asked = {uuid for one in lost.values() for uuid in one.nodes if not cluster.nodes[uuid].offline} - set(named)
     held = holdings.Holdings(lost)
     steps = []
