@@ -235,8 +235,8 @@ HISTORY = (
         (
             Edit(
                 OUTCOMES,
-                "    return _is_lost(job, opcode) or _is_refused(opcode)\n",
-                "    return _is_refused(opcode)\n",
+                "    return _is_lost(job, opcode) or _is_refused(opcode) or _is_unfenced(opcode)\n",
+                "    return _is_refused(opcode) or _is_unfenced(opcode)\n",
             ),
         ),
     ),

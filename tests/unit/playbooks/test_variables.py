@@ -221,7 +221,16 @@ def test_what_a_node_returns_replaces_none_of_them(collection: Path, tmp_path: P
 def test_every_variable_of_a_playbook_is_tried() -> None:
     """What a playbook or its role reads with its own prefix is in `CASES`, or is set by the playbook itself."""
     own = {"evacuate_given", "epo_off", "epo_on_power", "epo_left", "epo_wave", "epo_answer", "epo_step"}
-    own |= {"epo_replicas", "epo_returned", "epo_power", "epo_shown", "epo_wait", "power_held", "power_look"}
+    own |= {
+        "epo_replicas",
+        "epo_returned",
+        "epo_seen",
+        "epo_power",
+        "epo_shown",
+        "epo_wait",
+        "power_held",
+        "power_look",
+    }
     own |= {"adopt_autostart", "adopt_autostarting", "power_off", "repair_held", "repair_disks"}
     for name in {case.name for case in CASES} - {"diagnose"}:
         paths = [
