@@ -16,6 +16,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import lifecycle
+from ...plugins.plugin_utils.opcodes import instance_moves
 from ..jobs import plays, submission, values
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ RETRIES = 2
 """How often in a row a lost or refused move of an instance is planned again."""
 UNFENCED_RETRIES = 10
 """How often in a row a failover is planned again whose source was not confirmed off; each asks its BMC for 30 s."""
-UNFENCED = "unfenced"
-"""What is true in the result of such a failover."""
 SHORT = 8
 
 
@@ -153,7 +152,7 @@ def _is_refused(opcode: values.Opcode) -> bool:
 def _is_unfenced(opcode: values.Opcode) -> bool:
     """Whether a failover ended because the power off of its source was not confirmed: nothing was done by it."""
     has_failed = opcode.kind in FAILOVERS and opcode.status is values.Status.ERROR
-    return has_failed and isinstance(opcode.result, dict) and bool(opcode.result.get(UNFENCED))
+    return has_failed and isinstance(opcode.result, dict) and bool(opcode.result.get(instance_moves.UNFENCED))
 
 
 def _is_repeated(job: values.Job, opcode: values.Opcode) -> bool:

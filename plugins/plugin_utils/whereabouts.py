@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..module_utils import lab_drivers
 from ..module_utils.domain import locks
 from ..module_utils.hypervisor import drivers, virsh
-from ..module_utils.storage import drbd_resource
+from . import replica_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ def records(cluster: clusters.Cluster) -> dict[str, dict[str, Any]]:
             "primary": cluster.node_name(instance.primary_node),
             "up": instance.is_up and not instance.is_unfinished,
             "hypervisor": instance.hypervisor,
-            "resources": _resources(instance),
+            "resources": list(replica_evidence.resources(instance)),
             # It may run there, too: nobody ends what may be its only guest.
             **({"moving": cluster.node_name(instance.moving)} if instance.moving else {}),
         }
@@ -257,12 +257,3 @@ def end_command(name: str, hypervisor: str) -> str:
     if hypervisor == lab_drivers.NAME:
         return f"rm -f var/lib/roundsman/fake/{{running,paused,migrating}}/{name}.json"
     return virsh.by_hand("destroy", name)
-
-
-def _resources(instance: clusters.Instance) -> list[str]:
-    if instance.disk_template != "drbd":
-        return []
-    return [
-        drbd_resource.name(instance.name, instance.uuid, number, adopted=disk.name)
-        for number, disk in enumerate(instance.disks)
-    ]

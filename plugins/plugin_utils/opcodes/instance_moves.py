@@ -14,6 +14,9 @@ from .instance_facts import instance_variables
 if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
 
+UNFENCED = "unfenced"
+"""What is true in the result of a failover whose source was not confirmed off: nothing was done by it."""
+
 
 def removed_meanwhile(instance: str) -> str:
     """Why nothing is left to do for an instance (UUID) that was removed after its job was planned."""
@@ -178,8 +181,8 @@ def waits_for_person(value: Any) -> dict[str, Any] | None:
     It waits for a person, with why and which command ends that, or for its source to be confirmed off.
     """
     found = value if isinstance(value, dict) else {}
-    if found.get("unfenced"):
-        return {"unfenced": True}
+    if found.get(UNFENCED):
+        return {UNFENCED: True}
     return {"waits": found["waits"]} if found.get("waits") else None
 
 

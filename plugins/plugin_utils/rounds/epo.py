@@ -15,7 +15,7 @@ from ...module_utils.domain import cluster as clusters
 from . import holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ...module_utils.domain import epo as emergency
 
@@ -136,7 +136,7 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
     if not on:
         return _off(cluster, nodes)
     if known is None or known.lost:
-        return _after_loss(cluster, known, nodes if names and not by_group else _in_service(cluster, nodes))
+        return _after_loss(cluster, known, set(nodes if names and not by_group else _in_service(cluster, nodes)))
     if by_group or everything:
         # What was off before it began stays so.
         taken = set(_taken(cluster, known))
@@ -144,23 +144,25 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
     return _on(cluster, known, nodes)
 
 
-def _after_loss(cluster: clusters.Cluster, known: emergency.Epo | None, named: Sequence[str]) -> Preview:
+def _after_loss(cluster: clusters.Cluster, known: emergency.Epo | None, named: Collection[str]) -> Preview:
     """What bringing these nodes (UUIDs) back would do after a loss of power; what stands already goes on.
 
     All that should run there starts. The other nodes that have replicas of it may have lost their power, too, and may
     have newer data: they are waited for, and not powered.
     """
     lost = {uuid: cluster.instances[uuid] for uuid in (_returning(cluster, known) if known else ())}
-    primaries = holdings.Holdings(cluster.instances)
-    for uuid in named:
-        if not cluster.nodes[uuid].offline:
-            lost |= {one.uuid: one for one in primaries.primaries(uuid) if one.is_up and not one.moving}
-    asked = {uuid for one in lost.values() for uuid in one.nodes if not cluster.nodes[uuid].offline} - set(named)
+    lost |= {
+        uuid: instance
+        for uuid, instance in cluster.instances.items()
+        if instance.primary_node in named and instance.is_up and not instance.moving
+        if not cluster.nodes[instance.primary_node].offline
+    }
+    places = {uuid for instance in lost.values() for uuid in instance.nodes if not cluster.nodes[uuid].offline}
     held = holdings.Holdings(lost)
     steps = []
-    for node in _ordered(cluster, {*named, *asked}):
+    for node in _ordered(cluster, {*named, *places}):
         step = _on_step(cluster, node, held.primaries(node.uuid))
-        if node.uuid in asked:
+        if node.uuid not in named:
             step = replace(step, power=False, note=ASKED)
         elif known_off.is_off(node):
             person = node.off_stated_by or "a person"

@@ -163,7 +163,8 @@ class Nodes:
 
 
 def statuses(nodes: Nodes) -> list[str]:
-    return [one.repair_status.value for one in nodes.service.configuration.current.maintenance.incidents]
+    known = nodes.service.configuration.current.maintenance.incidents
+    return [incident.repair_status.value for incident in known]
 
 
 def test_a_node_that_missed_a_few_polls_is_left_alone(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,24 +382,30 @@ def test_a_bmc_that_says_off_of_a_node_to_which_replication_lives_powers_nothing
     asyncio.run(scenario())
 
 
+async def waiting_fence(nodes: Nodes) -> tuple[Path, int]:
+    """Have node3 fenced while a migration at work holds its lock; returns the run of that, and the job of the fence."""
+    moved = nodes.service.configuration.current.instance("instance3")
+    params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
+    await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
+    (run,) = await twins.until_held(nodes.twin)
+    nodes.silent["node3"] = 3
+    nodes.since = time.time() - 60
+    nodes.service.dead._reads[moved.primary_node] = silent_nodes.Read(
+        dead_nodes.Reading(power.State.ON), nodes.now, nodes.since, 0.0
+    )
+    await nodes.lose("node3")
+    await nodes.service.dead.step()
+    (fence,) = power_jobs(nodes)
+    assert not nodes.service.queue.jobs[fence].is_final
+    return run, fence
+
+
 def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
-        (moved,) = (one for one in nodes.service.configuration.current.instances.values() if one.name == "instance3")
-        params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
-        await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
-        (run,) = await twins.until_held(nodes.twin)
-        nodes.silent["node3"] = 3
-        nodes.since = time.time() - 60
-        nodes.service.dead._reads[moved.primary_node] = silent_nodes.Read(
-            dead_nodes.Reading(power.State.ON), nodes.now, nodes.since, 0.0
-        )
-        await nodes.lose("node3")
-        await nodes.service.dead.step()
-        (fence,) = power_jobs(nodes)
-        assert not nodes.service.queue.jobs[fence].is_final
+        run, fence = await waiting_fence(nodes)
 
         await nodes.hear("node2")
         await nodes.service.dead.step()
@@ -416,19 +423,7 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
 def test_a_fence_that_waits_for_a_lock_is_canceled_by_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
-        (moved,) = (one for one in nodes.service.configuration.current.instances.values() if one.name == "instance3")
-        params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
-        await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
-        (run,) = await twins.until_held(nodes.twin)
-        nodes.silent["node3"] = 3
-        nodes.since = time.time() - 60
-        nodes.service.dead._reads[moved.primary_node] = silent_nodes.Read(
-            dead_nodes.Reading(power.State.ON), nodes.now, nodes.since, 0.0
-        )
-        await nodes.lose("node3")
-        await nodes.service.dead.step()
-        (fence,) = power_jobs(nodes)
-        assert not nodes.service.queue.jobs[fence].is_final
+        run, fence = await waiting_fence(nodes)
 
         await nodes.change_settings(paused="a person works on the switch")
         await nodes.service.dead.step()

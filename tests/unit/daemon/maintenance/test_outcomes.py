@@ -17,7 +17,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     recording,
 )
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves, room_now
 
 from tests.unit.daemon import twins
 
@@ -271,7 +271,7 @@ def test_a_failover_whose_source_was_not_confirmed_off_is_planned_again_and_not_
                     {"instance": "i1"},
                     status=values.Status.ERROR,
                     started=1.0,
-                    result={outcomes.UNFENCED: True},
+                    result={instance_moves.UNFENCED: True},
                     text="its BMC does not answer",
                 ),
             ),
