@@ -110,7 +110,7 @@ def epo(
     cluster = configuration.cluster(daemon)
     preview = planning.preview(cluster, names or [], on=on, by_group=groups, everything=everything)
     _show(preview, form, cluster)
-    for line in commanding.unpowered(where, cluster, [step.uuid for step in preview.steps if step.power]):
+    for line in commanding.unpowered(where, cluster, [step.uuid for step in preview.steps if step.power], on=on):
         output.warning(line)
     if dry_run:
         return
@@ -123,7 +123,7 @@ def epo(
         "epo_names": names or [],
         "epo_groups": groups,
         "epo_all": everything,
-        "epo_confirm": confirm or preview.code,
+        "epo_confirm": confirm or preview.digest,
         "epo_force": force,
         "epo_ignore_failures": ignore_failures,
         "epo_shutdown_timeout": shutdown_timeout,

@@ -59,7 +59,7 @@ class ActionModule(module_answers.Action):
         timeouts = _timeouts(cluster, preview, most=options["shutdown_timeout"])
         told = _told(cluster, preview, go=go, batch=options["batch"])
         commanded = [step.uuid for step in preview.steps if step.power]
-        told["preview"] = [*commanding.unpowered(play.where, cluster, commanded), *told["preview"]]
+        told["preview"] = [*commanding.unpowered(play.where, cluster, commanded, on=preview.on), *told["preview"]]
         left_out = node_results.left_out(task_vars, [step.name for step in preview.steps])
         return {**result, "changed": go, **told, "timeouts": timeouts, "left_out": list(left_out)}
 
@@ -71,7 +71,7 @@ def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
 
 
 def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
-    if not options["force"] and options["confirm"] != preview.code:
+    if not options["force"] and not preview.is_confirmed_by(options["confirm"]):
         raise errors.Refused(
             f"{options['confirm']!r} confirms another preview than this one: read it again, its code is {preview.code}"
         )
@@ -82,6 +82,7 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
 
     What stands is read once nobody else can change it: another emergency power off may have ended meanwhile. What
     returns is recorded once more when what was at work has ended: jobs may have started and stopped instances.
+    A return that does not get its locks leaves what stood before.
     """
     holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
     cluster = store.read(play.where.config)
@@ -91,22 +92,44 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
     try:
         holding.hold(play, _wants(cluster, now), time_limit=options["time_limit"])
     except errors.LockRefused as error:
-        raise errors.LockRefused(
-            f"{error}; nothing is done yet, and maintenance is held: wait for those jobs, or end them with "
-            "`roundsman jobs cancel NUMBER`, then run the same command again"
-        ) from error
+        if now.on:
+            holding.record(play, _as_before(cluster, stood), now=time.time())
+        raise errors.LockRefused(f"{error}; {_without_locks(now, stood)}") from error
     cluster = store.read(play.where.config)
     again = _agreed(cluster, now, options, held="maintenance is held")
-    if again.code != now.code:
+    if again != now:
         holding.record(play, _standing(cluster, again, stood), now=time.time())
         cluster = store.read(play.where.config)
     return cluster, again
 
 
+def _as_before(cluster: clusters.Cluster, stood: emergency.Epo | None) -> changes.EpoStands | changes.EpoGone:
+    if stood is None:
+        return changes.EpoGone()
+    there = _there(cluster, stood)
+    return changes.EpoStands(*there, stood.by, returning=stood.returning, lost=stood.lost)
+
+
+def _there(cluster: clusters.Cluster, known: emergency.Epo) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The nodes and instances of what stands that have not left the cluster."""
+    nodes = tuple(uuid for uuid in known.nodes if uuid in cluster.nodes)
+    return nodes, tuple(uuid for uuid in known.instances if uuid in cluster.instances)
+
+
+def _without_locks(preview: epo.Preview, stood: emergency.Epo | None) -> str:
+    """What holds although the locks were not granted, and what helps."""
+    text = "nothing is done yet, and " + ("maintenance is held" if stood or not preview.on else "nothing is held")
+    if preview.on and (stood is None or stood.lost):
+        helps = ", end them with `roundsman jobs cancel NUMBER`, or name only the nodes that had no power, then retry"
+    else:
+        helps = ", or end them with `roundsman jobs cancel NUMBER`, then run the same command again"
+    return f"{text}: wait for those jobs{helps}"
+
+
 def _agreed(cluster: clusters.Cluster, known: epo.Preview, options: dict[str, Any], *, held: str) -> epo.Preview:
     """The preview as the cluster is now; without force it has to be the one that is known."""
     now = _preview(cluster, options)
-    if now.code != known.code and not options["force"]:
+    if now != known and not options["force"]:
         raise errors.Refused(
             f"the cluster changed while the locks were waited for; {held}: look again, code {now.code}"
         )
@@ -116,9 +139,7 @@ def _agreed(cluster: clusters.Cluster, known: epo.Preview, options: dict[str, An
 def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.Epo | None) -> changes.EpoStands:
     """What stands with what stood before: it returns, unless it has left the cluster."""
     is_lost = preview.on and (known is None or known.lost)
-    nodes, instances = (known.nodes, known.instances) if known else ((), ())
-    nodes = tuple(uuid for uuid in nodes if uuid in cluster.nodes)
-    instances = tuple(uuid for uuid in instances if uuid in cluster.instances)
+    nodes, instances = _there(cluster, known) if known else ((), ())
     if is_lost or not preview.on:
         # What an ordered one found off or down stays so when the others return.
         nodes = (*nodes, *(step.uuid for step in preview.steps if is_lost or cluster.nodes[step.uuid].powered))

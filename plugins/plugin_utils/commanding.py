@@ -54,15 +54,17 @@ def commanded(
     return [power_looks.refused(command, target["name"], text) for target in targets]
 
 
-def unpowered(where: tree.Tree, cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:
-    """The nodes (UUIDs) whose helper program this user would not run, a line each with the reason; none is run."""
+def unpowered(where: tree.Tree, cluster: clusters.Cluster, nodes: Iterable[str], *, on: bool) -> list[str]:
+    """Those nodes (UUIDs) whose helper program this user would not run, a line each with the reason; none is run."""
     drivers = {
         node.name: driver
         for node in (cluster.nodes[uuid] for uuid in nodes)
         if (driver := clusters.parameter(cluster, node, "oob_program") or "").startswith("/")
     }
     wanted = request.of_file(str(where.bmc_credentials), nodes=list(drivers), chosen=drivers)
-    return [f"{one.name} would keep its power: {one.failure.text}" for one in wanted if one.failure is not None]
+    power = "on" if on else "off"
+    failures = {request.name: request.failure for request in wanted if request.failure is not None}
+    return [f"{name} would not be powered {power}: {failure.text}" for name, failure in failures.items()]
 
 
 def recorded(

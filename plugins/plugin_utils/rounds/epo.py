@@ -61,10 +61,19 @@ class Preview:
     degraded: tuple[str, ...] = ()
 
     @property
-    def code(self) -> str:
-        """A few characters that stand for exactly this preview: who types them has read it."""
+    def digest(self) -> str:
+        """What stands for exactly this preview, also against those who choose the names in it."""
         text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:CODE_LENGTH]
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def code(self) -> str:
+        """The beginning of the digest, for a person to type: who types it has read the preview."""
+        return self.digest[:CODE_LENGTH]
+
+    def is_confirmed_by(self, text: str) -> bool:
+        """Whether this is the code, or more of the digest."""
+        return len(text) >= CODE_LENGTH and self.digest.startswith(text)
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -86,8 +95,8 @@ class Preview:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The preview with its code, as a JSON value."""
-        return {**asdict(self), "code": self.code}
+        """The preview with its code, all of the digest as nobody types it, as a JSON value."""
+        return {**asdict(self), "code": self.digest}
 
     def batches(self, size: int) -> list[list[str]]:
         """The nodes to power, by name: off all together, on so many at a time and never of two groups together."""

@@ -14,6 +14,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import ep
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import epo as planning
 
 from tests.unit import other_users, small_cluster
 from tests.unit.daemon.cli import terminal
@@ -40,18 +41,22 @@ def test_a_dry_run_shows_what_would_be_done_in_order(roundsman: Run) -> None:
     assert "inst1" in out.splitlines()[2]
 
 
-def test_a_node_whose_helper_program_would_not_be_run_is_named_before_anything_is_stopped(roundsman: Run) -> None:
-    """Its instances would be stopped, and then it would stay on."""
-    status, _out, err = roundsman("cluster", "epo", "--all", "--dry-run")
+@pytest.mark.parametrize(("words", "power"), [((), "off"), (("--on",), "on")])
+def test_a_node_whose_helper_program_would_not_be_run_is_named_before_anything_is_done(
+    roundsman: Run, words: tuple[str, ...], power: str
+) -> None:
+    """Its instances would be stopped, and then it would stay on; or it would stay off."""
+    status, _out, err = roundsman("cluster", "epo", *words, "--all", "--dry-run")
     assert status == 0
-    (line,) = (line for line in err.splitlines() if "would keep its power" in line)
-    assert "node3 would keep its power: the helper program /bin/oob" in line
+    (line,) = (line for line in err.splitlines() if "node3" in line)
+    assert f"node3 would not be powered {power}: the helper program /bin/oob" in line
 
 
 def test_programs_read_the_preview_as_json(roundsman: Run) -> None:
     _status, out, _err = roundsman("cluster", "epo", "node2", "--dry-run", "-o", "json")
     told = json.loads(out)
-    assert (told["on"], [step["name"] for step in told["steps"]], len(told["code"])) == (False, ["node2"], 6)
+    # Nobody types it, so it is the whole.
+    assert (told["on"], [step["name"] for step in told["steps"]], len(told["code"])) == (False, ["node2"], 64)
 
 
 def test_the_preview_tells_who_loses_its_copy(roundsman: Run) -> None:
@@ -128,6 +133,18 @@ def plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
         return told
 
     return stand
+
+
+def test_the_play_gets_all_of_the_code_of_which_a_person_types_the_beginning(
+    roundsman: Run, plays: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever names instances may know two previews whose codes begin alike."""
+    preview = planning.preview(small_cluster.make(), [], on=False, by_group=False, everything=True)
+    variables = tmp_path / "variables.json"
+    plays(f"open({str(variables)!r}, 'w').write(open(sys.argv[sys.argv.index('-e') + 1][1:]).read())")
+    monkeypatch.setattr(sys, "stdin", terminal.Terminal(f"{preview.code}\n"))
+    assert roundsman("cluster", "epo", "--all")[0] == 0
+    assert preview.digest in variables.read_text()
 
 
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"

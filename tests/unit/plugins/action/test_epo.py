@@ -96,18 +96,36 @@ def test_nothing_stands_where_the_cluster_changed_before_the_first_lock(monkeypa
     assert world.cluster.maintenance.epo is None
 
 
+def busy(_: object, wants: dict[str, object], **__: object) -> None:
+    """Only the lock of the whole cluster is granted."""
+    if "cluster/BGL" not in wants:
+        raise errors.LockRefused("locks not granted within 1 s: they are held or awaited by job 17")
+
+
 def test_locks_that_are_not_granted_say_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     waiting = world.off(world.racks()[0], force=False)
-
-    def refused(_: object, wants: dict[str, object], **__: object) -> None:
-        if "cluster/BGL" not in wants:
-            raise errors.LockRefused("locks not granted within 1 s: they are held or awaited by job 17")
-
-    monkeypatch.setattr(holding, "hold", refused)
+    monkeypatch.setattr(holding, "hold", busy)
     with pytest.raises(errors.LockRefused, match=r"by job 17; nothing is done yet, .*`roundsman jobs cancel NUMBER`"):
         waiting()
     assert world.cluster.maintenance.epo is not None
+
+
+@pytest.mark.parametrize("stood", [None, changes.EpoStands(("n3",), (), "ops", returning=True, lost=True)])
+def test_a_return_whose_locks_are_not_granted_leaves_what_stood_before(
+    monkeypatch: pytest.MonkeyPatch, stood: changes.EpoStands | None
+) -> None:
+    """A job of hours elsewhere would keep every failover of the cluster held."""
+    world = World(monkeypatch)
+    if stood is not None:
+        world.cluster = changes.apply(world.cluster, stood, now=1.0)
+    before = world.cluster.maintenance.epo
+    options = {"on": True, "names": [], "groups": False, "all": True, "force": True, "time_limit": 1.0}
+    monkeypatch.setattr(holding, "hold", busy)
+    with pytest.raises(errors.LockRefused, match=r"nothing is done.*name only the nodes that had no power") as found:
+        epo._held(PLAY, epo._preview(world.cluster, options), options)
+    assert world.cluster.maintenance.epo == before
+    assert ("nothing is held" in str(found.value)) is (stood is None)
 
 
 @pytest.mark.parametrize("nodes", [["n2", "n10"], ["n2"], ["n10"]])

@@ -92,6 +92,9 @@ def test_a_code_stands_for_exactly_one_preview() -> None:
     down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
     others = [off(CLUSTER, "n2"), off(down, "n2", "n3"), off(cluster(oob="!"), "n2", "n3")]
     assert len({first.code, *(one.code for one in others)}) == 4
+    assert all(first.is_confirmed_by(text) for text in (first.code, first.digest[:20], first.digest))
+    wrong = ("", first.code[:-1], f"{first.code}x", f"{first.digest}0", others[0].digest)
+    assert not any(first.is_confirmed_by(text) for text in wrong)
 
 
 def standing(cluster: clusters.Cluster) -> clusters.Cluster:
