@@ -13,7 +13,10 @@ _SPEC = {
 
 
 class ActionModule(module_answers.Action):
-    """Return in `alive` what of the node answers, '' for nothing; `address` and `port` are its agent's, 0 for none."""
+    """Return in `alive` that the node runs programs, in `accepts` that only a port is open, '' for neither.
+
+    `address` and `port` are its agent's, 0 for none.
+    """
 
     _requires_connection = False
     _VALID_ARGS = frozenset(_SPEC)
@@ -21,11 +24,11 @@ class ActionModule(module_answers.Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        alive = reaching.sign_of_life(
+        signs = reaching.signs_of_life(
             self,
             address=options["address"],
             port=options["port"],
             interpreter=self._interpreter(task_vars),
             seconds=self._reach_seconds(task_vars),
         )
-        return {**result, "changed": False, "alive": alive}
+        return {**result, "changed": False, "alive": signs.alive, "accepts": signs.accepts}

@@ -47,7 +47,7 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         command, variables = power.Command(options["command"]), task_vars or {}
         refused = {**options["refused"], **self._objections(options, variables)}
-        answering = power_looks.answering(options["alive"])
+        answering = power_looks.answering(command, options["alive"])
         left = [power_looks.refused(command, *refusal) for refusal in refused.items()]
         left += [power_looks.answers(command, *answer) for answer in answering.items()]
         targets = [target for target in options["targets"] if target["name"] not in {*refused, *answering}]

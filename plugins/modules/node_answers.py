@@ -12,8 +12,9 @@ short_description: See whether a node shows any sign of life
 version_added: 0.1.0
 description:
   - >-
-    Connects to the node's agent and to its SSH server. A node that accepts one of these connections is alive, even if
-    nothing else answers there, and is not fenced for its silence. Over another connection a program is started.
+    Starts a program on the node, where its SSH server accepts connections. A node on which it ends is alive. Whoever
+    has the node's address may accept connections, so an open port alone is not; it only keeps a node that reads on at
+    its BMC from being fenced for its silence.
 options:
   address:
     description: >-
@@ -44,7 +45,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 alive:
-  description: Which of the two answered, in a sentence; empty if the node shows no sign of life.
+  description: That a program ended there, in a sentence; empty if none did.
+  returned: success
+  type: str
+accepts:
+  description: Which port of a node that is not alive accepts connections, in a sentence; empty if none does.
   returned: success
   type: str
 """

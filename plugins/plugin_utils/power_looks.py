@@ -14,7 +14,7 @@ UNSEEN = (
     "{} does not answer, and does not read off at its BMC: instances may run there that the configuration does not "
     "know of. Restore its network link, or use --force"
 )
-ANSWERS = "it is not fenced for its silence, because it is alive: {}"
+ANSWERS = "it is not fenced for its silence: {}"
 RUNNING = "{} still runs {}, which the configuration does not know of: stop it first"
 
 
@@ -40,9 +40,14 @@ def refused(command: power.Command, name: str, text: str) -> power.Outcome:
     return power.judge(command, name=name, before=power.State.UNKNOWN, seconds=0.0, failure=failure)
 
 
-def answering(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Those nodes that showed a sign of life, and which; a question without an answer counts as one."""
+def answering(command: power.Command, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Those nodes that showed a sign of life, and which; a question without an answer counts as one.
+
+    An open port is one only for a node that may read on: whoever took the address of one that is off has ports, too.
+    """
     found = {name: told.get("alive", f"not known: {told.get('msg', 'no message')}") for name, told in asked.items()}
+    if command is not power.Command.CONFIRM_OFF:
+        found = {name: alive or asked[name].get("accepts", "") for name, alive in found.items()}
     return {name: str(alive) for name, alive in found.items() if alive}
 
 

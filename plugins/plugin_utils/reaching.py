@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
@@ -72,25 +73,34 @@ def require_answer(action: Any, *, interpreter: str = "", seconds: float = SECON
         action._low_level_execute_command(probe(interpreter))  # noqa: SLF001 - the way of Ansible's own actions
 
 
-def sign_of_life(
-    action: Any, *, address: str = "", port: int = 0, interpreter: str = "", seconds: float = SECONDS
-) -> str:
-    """Why the node of an action plugin is alive, or '' when nothing of it answers.
+@dataclass(frozen=True)
+class Signs:
+    """What of a node answers: `alive` that a program ended there, `accepts` that only a port is open; '' for nothing.
 
-    `address` and `port` are its agent's, 0 for none. An SSH server is only connected to: a node that accepts
-    connections may hang in everything else, and is alive all the same. Any other connection has to start a program.
+    Over SSH a program ends only where the host's key is known. An open port may be anybody's who has the address.
     """
-    if port and accepts(address, port):
-        return f"its agent's port accepts connections ({address}, port {port})"
-    if action._connection.transport in {"ssh", "smart", "paramiko"}:  # noqa: SLF001 - the way of Ansible's own actions
-        return _ssh_life(action._connection)  # noqa: SLF001 - as above
+
+    alive: str = ""
+    accepts: str = ""
+
+
+def signs_of_life(
+    action: Any, *, address: str = "", port: int = 0, interpreter: str = "", seconds: float = SECONDS
+) -> Signs:
+    """What of the node of an action plugin answers; `address` and `port` are its agent's, 0 for none."""
+    is_ssh = action._connection.transport in {"ssh", "smart", "paramiko"}  # noqa: SLF001 - the way of Ansible's own actions
+    opened = _open_ssh_port(action._connection) if is_ssh else ""  # noqa: SLF001 - as above
     try:
-        require_answer(action, interpreter=interpreter, seconds=seconds)
+        if opened or not is_ssh:
+            require_answer(action, interpreter=interpreter, seconds=seconds)
+            return Signs(alive="it runs programs")
     except NodeHangs:
-        return "it accepts connections, although no program ends there"
+        opened = opened or "it accepts connections, although no program ends there"
     except AnsibleConnectionFailure:
-        return ""
-    return "it runs programs"
+        pass
+    if not opened and port and accepts(address, port):
+        opened = f"its agent's port accepts connections ({address}, port {port})"
+    return Signs(accepts=opened)
 
 
 def accepts(address: str, port: int, *, seconds: float = PORT_SECONDS) -> bool:
@@ -102,7 +112,7 @@ def accepts(address: str, port: int, *, seconds: float = PORT_SECONDS) -> bool:
     return True
 
 
-def _ssh_life(connection: Any) -> str:
+def _open_ssh_port(connection: Any) -> str:
     address, port = (
         str(connection.get_option("host") or connection.host),
         int(connection.get_option("port") or SSH_PORT),

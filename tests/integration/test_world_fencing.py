@@ -93,11 +93,11 @@ def test_a_bmc_that_reads_off_and_takes_no_off_fences_nobody_until_a_person_has_
 
 @pytest.mark.slow
 def test_a_node_that_hangs_with_open_connections_is_not_powered_off_for_it(lab: Callable[..., labs.Running]) -> None:
-    """Its BMC even says off: nobody is fenced who still accepts connections."""
+    """Its BMC takes no off, whatever it says: open connections are no word of its power, and silence is none either."""
     one = lab(nodes=3, pairs=(("node2", "node3"),))
     labs.report_all(one)
     node = one.lab.node("node2")
-    node.set_faults([chassis.LYING])
+    node.set_faults([chassis.LYING, chassis.REFUSING])
     node.hang(is_hung=True)
 
     labs.drop(one, "r.json", labs.report(one, "node2", EVACUATE_FAILOVER))
@@ -106,7 +106,7 @@ def test_a_node_that_hangs_with_open_connections_is_not_powered_off_for_it(lab: 
 
     failed = one.incident("node2")
     assert failed is not None
-    assert "it is alive: it accepts connections, although no program ends there" in failed["reason"]
+    assert "its BMC reads off, but accepted no command to power off" in failed["reason"]
     assert node.is_powered()
     node.hang(is_hung=False)
     assert one.wrong() == []

@@ -30,7 +30,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(Connection, "exec_command", fail)
 
 
-def test_a_node_is_alive_by_its_agent_or_by_the_programs_that_it_runs(
+def test_a_node_is_alive_by_the_programs_that_it_runs_and_by_no_open_port(
     controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for is_check in (False, True):
@@ -38,16 +38,18 @@ def test_a_node_is_alive_by_its_agent_or_by_the_programs_that_it_runs(
     cut(monkeypatch, AnsibleConnectionFailure("no route"))
     with agent() as there:
         result = controller.run("node_answers", **there)
-        assert (result["changed"], result["alive"][:40]) == (False, "its agent's port accepts connections (12")
+        assert (result["changed"], result["alive"]) == (False, "")
+        assert result["accepts"][:40] == "its agent's port accepts connections (12"
     for nothing in ({}, there, {"port": 1, "address": "127.0.0.1"}, {"port": 9100, "address": "\x00.invalid\n"}):
         result = controller.run("node_answers", **nothing)
-        assert (result.get("failed"), result["alive"]) == (None, "")
+        assert (result.get("failed"), result["alive"], result["accepts"]) == (None, "", "")
     assert (controller.held, controller.recorded) == ({}, [])
 
 
-def test_a_node_that_hangs_is_alive(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_hangs_only_accepts_connections(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch, reaching.NodeHangs("no program ended there"))
-    assert "accepts connections, although no program ends" in controller.run("node_answers")["alive"]
+    result = controller.run("node_answers")
+    assert (result["alive"], result["accepts"]) == ("", "it accepts connections, although no program ends there")
 
 
 @pytest.mark.parametrize("seconds", [0, "soon", 1e9])

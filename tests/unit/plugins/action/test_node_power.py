@@ -96,8 +96,8 @@ def test_a_bmc_that_does_not_do_it_is_told_and_its_record_stays(
         ({"looks": {"node3": {"running": ["web1"]}}}, "node3 still runs web1"),
         ({"looks": {"node3": {"failed": True, "msg": "no libvirt"}}}, "node3 could not be looked at: no libvirt"),
         ({"looks": {"node3": {"unreachable": True}}}, "node3 does not answer, and does not read off at its BMC"),
-        ({"alive": {"node3": {"alive": "its agent's port accepts"}}}, "because it is alive: its agent's port accepts"),
-        ({"alive": {"node3": {"failed": True, "msg": "no key"}}}, "because it is alive: not known: no key"),
+        ({"alive": {"node3": {"alive": "", "accepts": "its SSH port"}}}, "not fenced for its silence: its SSH port"),
+        ({"alive": {"node3": {"failed": True, "msg": "no key"}}}, "not fenced for its silence: not known: no key"),
     ],
 )
 def test_a_node_that_is_to_keep_its_power_is_commanded_nothing(
@@ -174,3 +174,13 @@ def test_who_answers_instead_of_being_fenced_is_recorded_as_alive(
     assert [found["name"] for found in result["results"] if found["confirmed"]] == ["node2", "node10"]
     alive = [change.node for change in controller.recorded if isinstance(change, changes.NodeLived)]
     assert alive == ["n3", "n2"]
+
+
+def test_who_has_the_address_of_a_node_that_reads_off_does_not_keep_it_from_being_confirmed(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bmcs = Bmcs(monkeypatch, dict.fromkeys(STATES, power.State.OFF))
+    told = {"alive": "", "accepts": "its SSH port accepts connections"}
+    command(controller, "confirm_off", alive={"node2": told, "node3": {"alive": "it runs programs"}})
+    assert bmcs.sent == [("confirm_off", ["node2", "node10"])]
+    assert [change.node for change in controller.recorded if isinstance(change, changes.NodeLived)] == ["n3"]

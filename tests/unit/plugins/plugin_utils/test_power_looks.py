@@ -43,9 +43,11 @@ def test_who_answers_is_not_fenced_and_a_question_that_failed_counts_as_an_answe
         "node1": {"alive": ""},
         "node2": {"alive": "its SSH port"},
         "node3": {"failed": True, "msg": "a defect"},
+        "node4": {"alive": "", "accepts": "its agent's port"},
     }
-    found = power_looks.answering(asked)
+    found = power_looks.answering(power.Command.CONFIRM_OFF, asked)
     assert found == {"node2": "its SSH port", "node3": "not known: a defect"}
+    assert power_looks.answering(power.Command.FENCE, asked) == {**found, "node4": "its agent's port"}
     told = power_looks.answers(power.Command.FENCE, "node2", found["node2"])
     assert (told.confirmed, told.sent, told.reason) == (False, False, "answers")
-    assert told.text == "it is not fenced for its silence, because it is alive: its SSH port"
+    assert told.text == "it is not fenced for its silence: its SSH port"

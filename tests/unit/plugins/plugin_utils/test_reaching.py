@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 import types
+import unittest.mock
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,41 +87,42 @@ def listening(*, accepts: bool = True) -> Iterator[int]:
         yield port
 
 
-def over(transport: str, script: str = "exit 1", *, port: int = 0) -> Node:
-    """An action whose connection is of this kind."""
+def over(transport: str, script: str = "exit 1", *, port: int = 0, fails: Exception | None = None) -> Node:
+    """An action whose connection is of this kind; `fails` is what comes of each login."""
     node = Node(script)
+    if fails is not None:
+        node._low_level_execute_command = unittest.mock.Mock(side_effect=fails)  # type: ignore[method-assign]
     options = {"host": "127.0.0.1", "port": port or None}
     node._connection = types.SimpleNamespace(transport=transport, host="127.0.0.1", get_option=options.get)  # type: ignore[attr-defined]
     return node
 
 
-def test_an_ssh_port_that_accepts_connections_is_a_sign_of_life_though_nothing_is_said_there() -> None:
+STRANGER = AnsibleConnectionFailure("host key verification failed")
+HUNG = reaching.NodeHangs("no program ended there")
+
+
+def test_an_open_ssh_port_is_life_only_where_a_login_ends() -> None:
     with listening() as port:
-        assert reaching.sign_of_life(over("ssh", port=port)).startswith("its SSH port accepts connections")
+        told = reaching.signs_of_life(over("ssh", "{command}", port=port))
+        assert told.alive == "it runs programs"
+        for failure in (STRANGER, HUNG):
+            told = reaching.signs_of_life(over("ssh", port=port, fails=failure))
+            assert (told.alive, told.accepts[:33]) == ("", "its SSH port accepts connections ")
     with listening(accepts=False) as port:
-        assert reaching.sign_of_life(over("ssh", port=port)) == ""
+        silent = over("ssh", "{command}", port=port)
+        assert reaching.signs_of_life(silent) == reaching.Signs()
+        assert silent.asked == []
 
 
-def test_an_agent_that_accepts_connections_is_a_sign_of_life_whatever_ssh_does() -> None:
+def test_an_agent_that_only_accepts_is_no_life() -> None:
     with listening(accepts=False) as ssh, listening() as agent:
-        told = reaching.sign_of_life(over("ssh", port=ssh), address="127.0.0.1", port=agent)
-    assert told.startswith("its agent's port accepts connections")
+        told = reaching.signs_of_life(over("ssh", port=ssh), address="127.0.0.1", port=agent)
+    assert (told.alive, told.accepts[:39]) == ("", "its agent's port accepts connections (1")
 
 
-def test_a_node_of_another_connection_is_alive_when_it_starts_programs_or_hangs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert reaching.sign_of_life(over("roundsman.cluster.lab_node", "{command}")) == "it runs programs"
-
-    def gone(_command: str) -> None:
-        raise AnsibleConnectionFailure("its link is cut")
-
-    cut = over("roundsman.cluster.lab_node")
-    monkeypatch.setattr(cut, "_low_level_execute_command", gone)
-    assert reaching.sign_of_life(cut) == ""
-
-    def hung(_command: str) -> None:
-        raise reaching.NodeHangs("no program ended there")
-
-    monkeypatch.setattr(cut, "_low_level_execute_command", hung)
-    assert "it accepts connections" in reaching.sign_of_life(cut)
+def test_a_node_of_another_connection_is_alive_when_a_program_ends() -> None:
+    other = "roundsman.cluster.lab_node"
+    assert reaching.signs_of_life(over(other, "{command}")).alive == "it runs programs"
+    assert reaching.signs_of_life(over(other, fails=AnsibleConnectionFailure("its link is cut"))) == reaching.Signs()
+    told = reaching.signs_of_life(over(other, fails=HUNG))
+    assert (told.alive, told.accepts) == ("", "it accepts connections, although no program ends there")

@@ -80,6 +80,7 @@ REPLACE = "Refuse before anything is removed"
 MADE = "Keep the record and the old replica unless the new secondary has the data"
 IN_SYNC = "Keep the old replica unless the new one is in sync"
 UP = {"instance_replica_answer": AT_SECONDARY}
+ACCEPTS = {"alive": "", "accepts": "its SSH port accepts connections"}
 STATED_OFF = {"instance_life": {"alive": ""}, "step.source_stated_off": True}
 
 LIVE_ONLY = "Refuse to fail over an instance that shall be migrated live only"
@@ -99,7 +100,11 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
     ("failover", DOWN_AGAIN, {"instance": DOWN, **check("", forced="web1"), "instance_disks_told": SILENT}, True),
     ("failover", DOWN_AGAIN, {"instance": DOWN, **check("", forced="web1"), "instance_disks_told": SYNCED}, False),
     ("fence_source", FENCE, {"instance_life": {"alive": ""}, "instance_fence": FENCED}, False),
-    ("fence_source", FENCE, {"instance_life": {"alive": "its agent answers"}, "instance_fence": FENCED}, True),
+    ("fence_source", FENCE, {"instance_life": {"alive": "it runs programs"}, "instance_fence": FENCED}, True),
+    # Whoever has its address accepts connections, and outweighs neither its BMC nor a person.
+    ("fence_source", FENCE, {"instance_life": ACCEPTS, "instance_fence": FENCED}, False),
+    ("fence_source", FENCE, {**STATED_OFF, "instance_life": ACCEPTS, "instance_fence": SKIPPED}, False),
+    ("fence_source", FENCE, {"instance_life": ACCEPTS, "instance_fence": FAILED}, True),
     *(("fence_source", FENCE, {"instance_life": one, "instance_fence": FENCED}, True) for one in (SILENT, FAILED)),
     *(
         ("fence_source", FENCE, {"instance_life": {"alive": ""}, "instance_fence": one}, True)
@@ -216,7 +221,7 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ("failover", CLOSE_FORCED, {"instance": DOWN, **check("", forced="web1")}, True),
     ("failover", CLOSE_FORCED, check("", forced="web1"), False),
     ("failover_back", CLOSE_TARGET, {}, True),
-    ("fence_source", OFF, {"instance_life": {"alive": ""}}, True),
+    *(("fence_source", OFF, {"instance_life": one}, True) for one in ({"alive": ""}, ACCEPTS)),
     ("fence_source", OFF, {"instance_life": {"alive": ""}, "step.source_oob": ""}, False),
     *(("fence_source", OFF, {"instance_life": one}, False) for one in ({"alive": "it answers"}, SILENT, FAILED)),
     *(("fence_source", LIVES, {"instance_fence": unconfirmed(*one)}, True) for one in (("on", "off"), ("off", "on"))),
@@ -343,6 +348,22 @@ def test_the_time_since_when_a_source_is_off_is_noted_once_that_is_known() -> No
 )
 def test_an_off_that_its_bmc_did_not_take_is_no_word_of_the_bmc(told: Told, by: str) -> None:
     assert role_tasks.value("instance", "{{ instance_fenced_by }}", {**GUARDED, **told}) == by
+
+
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [
+        ({"instance_life": {"alive": "it runs programs"}, "instance_fence": SKIPPED}, "node power off node1 --force"),
+        ({"instance_life": ACCEPTS, "instance_fence": READS_ON}, "node power off node1 --force"),
+        ({"instance_life": ACCEPTS, "instance_fence": FAILED}, "node confirm-off node1"),
+        ({"instance_life": ACCEPTS, "instance_fence": SKIPPED, "step.source_oob": ""}, "node confirm-off node1"),
+    ],
+)
+def test_a_refusal_for_a_source_that_is_not_fenced_names_the_command_that_its_bmc_allows(
+    told: Told, command: str
+) -> None:
+    text = role_tasks.value("instance", "{{ instance_fence_remedy }}", {**GUARDED, **told})
+    assert f"`roundsman {command}`" in text
 
 
 @pytest.mark.parametrize(

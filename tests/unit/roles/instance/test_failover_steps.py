@@ -20,8 +20,9 @@ CHANGES_HANDS = (
 @pytest.mark.parametrize(
     ("life", "is_recorded"),
     [
-        ({"alive": "its agent answers"}, True),
+        ({"alive": "it runs programs"}, True),
         ({"alive": ""}, False),
+        ({"alive": "", "accepts": "its SSH port accepts connections"}, False),
         # What is not known keeps the source from being fenced, so it counts as a life.
         ({"unreachable": True, "msg": "no route to host"}, True),
         ({"failed": True, "msg": "the module crashed"}, True),
