@@ -348,5 +348,5 @@ def returned(
     """
     heard = frozenset(nodes)
     off = {uuid: known_off.recorded_off(node) for uuid, node in cluster.nodes.items() if known_off.is_known_off(node)}
-    own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
+    own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall >= since or since > now)]
     return [changes.NodeLived(uuid) for uuid in own]

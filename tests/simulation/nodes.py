@@ -118,9 +118,7 @@ class Node:
         """What its BMC makes of a power command."""
         before = self.read_power()
         wanted = power.wanted(command)
-        # What is only to be confirmed is not commanded where it reads on.
-        is_refused = command is power.Command.CONFIRM_OFF and before is not power.State.OFF
-        is_sent = wanted is not None and not self.bmc_is_dark and not is_refused
+        is_sent = power.needs_sending(command, before=before)
         if is_sent:
             self.bmc_lies = False
             if wanted is power.State.OFF:

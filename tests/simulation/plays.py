@@ -38,7 +38,9 @@ def _power(world: World, run: Path, step: dict[str, Any]) -> Play:
         stated: list[changes.Change] = [changes.NodeLived(node.uuid)] if power_record.lived(outcome) else []
         if (powered := power_record.recorded(outcome)) is not None:
             confirms = power_record.confirms(outcome)
-            stated.append(changes.NodePowered(node.uuid, powered=powered, confirms=confirms))
+            stated.append(
+                changes.NodePowered(node.uuid, powered=powered, confirms=confirms, commanded=outcome.sent)
+            )
         yield RECORD
         if stated:
             record(world, run, *stated)
@@ -66,8 +68,11 @@ def _find_power(world: World, run: Path, step: dict[str, Any]) -> Play:
     for target in step["targets"]:
         yield LOOK
         outcome = world.nodes[target["uuid"]].command(power.Command.STATUS)
+        stated: list[changes.Change] = [changes.NodeLived(target["uuid"])] if power_record.lived(outcome) else []
         if (powered := power_record.read(outcome)) is not None:
-            record(world, run, changes.NodePowered(target["uuid"], powered=powered, confirms=False))
+            stated.append(changes.NodePowered(target["uuid"], powered=powered, confirms=False, commanded=False))
+        if stated:
+            record(world, run, *stated)
     return None
 
 

@@ -91,10 +91,10 @@ def off_since_unstated(node: clusters.Node) -> float:
 def alive_at(node: clusters.Node, *, at: float, now: float) -> float:
     """The date of a node's last sign of life after one that came now, and was `at` (unix seconds, 0 for now).
 
-    Never earlier than before. Where the one before, or what is known of its power, is dated in the future, the clock
-    was ahead then: the new one came later, and is dated by the smallest step after it.
+    Never earlier than before. Where the one before, or what is known of its power, is dated now or in the future, the
+    clock stands still, or was ahead then: the new one came later, and is dated by the smallest step after it.
     """
     latest = max(node.alive_at, seen_off(node))
-    if latest > now:
+    if latest >= now:
         return math.nextafter(latest, math.inf)
     return max(node.alive_at, min(at or now, now))

@@ -106,7 +106,13 @@ class Processes:
         if spec.kind == "find_power":
             nodes = [one["uuid"] for one in spec.variables["step"]["targets"]]
             read = {node: self.powered.get(node, True) for node in nodes}
-            return [changes.NodePowered(node, powered=powered, confirms=False) for node, powered in read.items()]
+            return [
+                *(changes.NodeLived(node) for node, powered in read.items() if powered),
+                *(
+                    changes.NodePowered(node, powered=powered, confirms=False, commanded=False)
+                    for node, powered in read.items()
+                ),
+            ]
         return _recorded(spec)
 
     def held(self) -> list[Path]:

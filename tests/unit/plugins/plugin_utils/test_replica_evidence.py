@@ -339,6 +339,8 @@ def test_a_new_primary_that_writes_alone_is_put_on_record_once_and_apart_for_as_
         # Dated like the sign of life before it, which was dated by a clock that was ahead.
         (1000.0, 1500.0, 1500.0, True),
         (1000.0, 990.0, 1500.0, False),
+        # The clock stands still.
+        (1000.0, 1000.0, 1000.0, True),
         # Recorded by a clock that was ahead.
         (8000.0, 1500.0, 1500.0, True),
         # The same, once the clock has come so far.

@@ -181,6 +181,17 @@ def test_a_sign_of_life_is_dated_when_it_was_and_never_after_its_record() -> Non
     assert [alive_at(0.0), alive_at(5.0), alive_at(12.0), alive_at(6.0, 5.0)] == [9.0, 5.0, 9.0, 6.0]
 
 
+@pytest.mark.parametrize("by_person", [False, True], ids=["by its BMC", "by a person"])
+def test_a_sign_of_life_counts_though_the_clock_stands_still_and_so_does_the_next_off(*, by_person: bool) -> None:
+    off: changes.Change = changes.NodePowered("n2", powered=False)
+    known = changes.apply(CLUSTER, changes.NodeOffConfirmed("n2", 5.0) if by_person else off, now=5.0)
+    lived = changes.apply(known, changes.NodeLived("n2"), now=5.0)
+    assert (known_off.has_lived(lived.node("n2")), known_off.is_known_off(lived.node("n2"))) == (True, False)
+    again = changes.apply(lived, changes.NodeLived("n2"), now=5.0)
+    assert again.node("n2").alive_at > lived.node("n2").alive_at, "what was judged before it is old"
+    assert known_off.is_known_off(changes.apply(again, off, now=5.0).node("n2"))
+
+
 def test_a_person_who_corrects_the_record_of_a_nodes_power_states_it_now() -> None:
     off = dataclasses.replace(CLUSTER.node("n2"), offline=True, powered=False)
     known = changes.apply(CLUSTER, membership.NodeStands(off), now=5.0)
