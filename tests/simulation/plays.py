@@ -38,9 +38,7 @@ def _power(world: World, run: Path, step: dict[str, Any]) -> Play:
         stated: list[changes.Change] = [changes.NodeLived(node.uuid)] if power_record.lived(outcome) else []
         if (powered := power_record.recorded(outcome)) is not None:
             confirms = power_record.confirms(outcome)
-            stated.append(
-                changes.NodePowered(node.uuid, powered=powered, confirms=confirms, commanded=outcome.sent)
-            )
+            stated.append(changes.NodePowered(node.uuid, powered=powered, confirms=confirms, commanded=outcome.sent))
         yield RECORD
         if stated:
             record(world, run, *stated)
