@@ -85,6 +85,7 @@ class DeadNodes(parts.Part):
         self._monotonic = monotonic
         self._on_change = on_change
         self._kept: dict[str, dead_nodes.Silence] = {}
+        self._mute = peer_reports.Mute()
         self._off: set[str] = set()
         self._reads: dict[str, Read] = {}
         self._commands = self._given_before()
@@ -146,11 +147,12 @@ class DeadNodes(parts.Part):
     ) -> dict[str, list[witnesses.Peer]]:
         """The DRBD peers of silent nodes, with their words of them; many of both take their time beside the loop."""
         if not silent:
-            self._intake.deaf = {}
+            self._intake.deaf, self._mute = {}, peer_reports.Mute()
             return {}
         alive = {uuid for uuid in self.alive() if clusters.reachable(cluster, cluster.nodes[uuid])}
         tracks, moving = dict(self._intake.tracks), self._queue.instances_at_work()
         current = {uuid for uuid in alive if self._intake.is_current(uuid)}
+        alive -= self._mute.among(alive, current, now=self._monotonic())
         peers = await asyncio.to_thread(
             peer_reports.words, cluster, tracks, silent, answering=alive, current=current, moving=moving
         )

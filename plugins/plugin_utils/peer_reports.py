@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 EARLIER = 30.0
 """Seconds before the first question that a node missed from which a peer that lost it says it of the same fault."""
+MUTE_AFTER = 600.0
+"""Seconds after which a peer that answers, and of which no report counts, is no witness any more."""
 _GIVEN_UP = Connection.STANDALONE
 """The connection of a replica that waits for no peer: it says nothing of the other node."""
 
@@ -48,6 +50,18 @@ def words(
                 if peer is not None:
                     found.setdefault(node, []).append(peer)
     return found
+
+
+class Mute:
+    """Since when nodes (UUIDs) answer and no report of them counts: it is refused, or there is none."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def among(self, answering: Collection[str], current: Collection[str], *, now: float) -> set[str]:
+        """Those that are no witnesses any more; `current` are the nodes whose reports count, `now` is monotonic."""
+        self._since = {uuid: self._since.get(uuid, now) for uuid in answering if uuid not in current}
+        return {uuid for uuid, since in self._since.items() if now - since > MUTE_AFTER}
 
 
 def _shared(

@@ -200,7 +200,7 @@ def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str, *, sec
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
     if known_off.has_lived(node):
         return _doubted(cluster, node, told)
-    if second.finding is witnesses.Finding.DEAF:
+    if second.finding is witnesses.Finding.DEAF and not second.is_outvoted:
         return Verdict(Step.WAIT, f"{told}: it may run its instances", f"its BMC repaired, or {to_confirm(node)}")
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))

@@ -51,11 +51,15 @@ class Finding(Enum):
 
 @dataclass(frozen=True)
 class Testimony:
-    """What the peers make of a silent node, in words too, and what would settle it."""
+    """What the peers make of a silent node, in words too, and what would settle it.
+
+    `is_outvoted` says that one peer alone is connected to it, and that all others have lost it.
+    """
 
     finding: Finding
     text: str = ""
     cure: str = ""
+    is_outvoted: bool = False
 
 
 def judge(peers: Sequence[Peer]) -> Testimony:
@@ -70,9 +74,7 @@ def judge(peers: Sequence[Peer]) -> Testimony:
     lost = [peer for peer in peers if peer.word is Word.LOST]
     reaching = [peer for peer in lost if peer.reaches]
     if connected:
-        newest = max(connected, key=lambda peer: peer.at)
-        text = f"{newest.name} reports at {replica_texts.clock(newest.at)} that it is connected to it by replication"
-        return Testimony(Finding.DEAF, f"it is deaf, not dead: {text}")
+        return _deaf(connected, lost, is_outvoted=len(connected) == 1 and bool(lost) and not unknown)
     if unknown:
         return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), _cure(unknown))
     if reaching:
@@ -86,6 +88,15 @@ def judge(peers: Sequence[Peer]) -> Testimony:
             Finding.DOUBT, f"{text}: the fault may be at {name}", f"the replication link of {name} restored"
         )
     return Testimony(Finding.NONE, "no DRBD peer can say whether it lives")
+
+
+def _deaf(connected: Sequence[Peer], lost: Sequence[Peer], *, is_outvoted: bool) -> Testimony:
+    newest = max(connected, key=lambda peer: peer.at)
+    told = f"reports at {replica_texts.clock(newest.at)} that it is connected to it by replication"
+    if is_outvoted:
+        text = f"{newest.name} alone {told}, and {_both(lost)} lost it"
+        return Testimony(Finding.DEAF, text, is_outvoted=True)
+    return Testimony(Finding.DEAF, f"it is deaf, not dead: {newest.name} {told}")
 
 
 def _cure(unknown: Sequence[Peer]) -> str:

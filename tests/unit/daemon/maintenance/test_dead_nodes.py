@@ -22,6 +22,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     power,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_reports
 
 from tests.unit.daemon import twins
 
@@ -342,8 +343,8 @@ def test_a_silent_node_to_which_replication_lives_is_deaf_and_is_not_fenced(
         await nodes.settle()
         assert nodes.commands == []
         verdict, shown = nodes.verdict("node3"), nodes.shown("node3")
-        assert "it is deaf, not dead: node2 reports at " in verdict.reason
-        assert shown["deaf"].startswith("it is deaf, not dead: node2 reports at ")
+        assert "node2 alone reports at " in verdict.reason
+        assert shown["deaf"].startswith("node2 alone reports at ")
         assert "its agent or its management link repaired" in verdict.unblock
 
         nodes.silent.clear()
@@ -378,6 +379,30 @@ def test_a_bmc_that_says_off_of_a_node_to_which_replication_lives_powers_nothing
         await nodes.lose("node3")
         await nodes.settle()
         assert nodes.commands == ["confirm_off"]
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_whose_reports_are_refused_for_long_keeps_no_node_from_being_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.bmc("node3", power.State.ON)
+        await nodes.lose("node3")
+        mute = nodes.node("node4").uuid
+        is_current = nodes.service.intake.is_current
+        monkeypatch.setattr(nodes.service.intake, "is_current", lambda node: node != mute and is_current(node))
+        await nodes.settle()
+        assert "node4 has not reported since node3 fell silent" in nodes.verdict("node3").reason
+        nodes.now += peer_reports.MUTE_AFTER
+        await nodes.settle()
+        assert nodes.commands == []
+        nodes.now += 1
+        await nodes.settle()
+        assert nodes.commands == ["fence"]
 
     asyncio.run(scenario())
 

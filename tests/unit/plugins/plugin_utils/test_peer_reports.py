@@ -167,3 +167,14 @@ def test_while_disks_are_moved_or_replaced_a_connection_may_be_to_another_node()
             assert (told["node3"].word if told else None) is word
     told = words(RING, {"n3": track(RING, {"i2": LOST, "i3": CONNECTED})}, answering=("n3", "n4"), moving=("i3",))
     assert told == {"node3": witnesses.Peer("node3", Word.LOST, LATER, has_third=True)}, "it may not reach node4"
+
+
+def test_a_peer_whose_reports_do_not_count_for_long_is_mute_and_one_that_is_heard_again_is_not() -> None:
+    mute, alive = peer_reports.Mute(), {"n1", "n3"}
+    assert mute.among(alive, {"n1"}, now=100.0) == set()
+    assert mute.among(alive, {"n1"}, now=100.0 + peer_reports.MUTE_AFTER) == set()
+    assert mute.among(alive, {"n1"}, now=101.0 + peer_reports.MUTE_AFTER) == {"n3"}
+    assert mute.among(alive, alive, now=800.0) == set()
+    assert mute.among(alive, {"n1"}, now=801.0) == set()
+    assert mute.among({"n1"}, {"n1"}, now=1000.0) == set(), "it does not answer"
+    assert mute.among(alive, {"n1"}, now=1500.0) == set()

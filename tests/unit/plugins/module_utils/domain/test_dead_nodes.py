@@ -19,6 +19,7 @@ UNSTEADY = Reading(power.State.OFF, is_commanded=True)
 ALIVE = Reading(power.State.UNKNOWN, is_commanded=True, alive="it is alive: its SSH port accepts connections")
 WITNESS = (Peer("node3", Word.LOST, 110.0, reaches=True),)
 DEAF = (Peer("node3", Word.CONNECTED, 130.0),)
+OUTVOTED = (*DEAF, Peer("node4", Word.LOST, 110.0), Peer("node5", Word.LOST, 110.0))
 UNHEARD = (Peer("node3", Word.UNKNOWN, why="node3 has not reported since node2 fell silent"),)
 DOUBTED = (Peer("node3", Word.LOST, 110.0, has_third=True),)
 READINGS = (None, ON, OFF, UNKNOWN, FENCED, DENIED, UNSTEADY, ALIVE)
@@ -232,6 +233,20 @@ def test_replication_that_lives_is_told_whatever_its_bmc_says_and_keeps_its_powe
     assert judged(cluster_of(), peers=DEAF).step is Step.ASK, "its BMC is read all the same"
 
 
+def test_one_peer_that_all_others_contradict_does_not_keep_a_node_that_reads_off_from_being_confirmed() -> None:
+    told = "but node3 alone reports at 1970-01-01 00:02:10 UTC that it is connected to it by replication"
+    for cluster, reads, step in (
+        (cluster_of(policy="fence"), OFF, Step.CONFIRM),
+        (with_node(cluster_of(), powered=False), None, Step.CONFIRM),
+        (cluster_of(policy="fence"), ON, Step.WAIT),
+        (cluster_of(policy="fence"), UNKNOWN, Step.WAIT),
+    ):
+        verdict = judged(cluster, reads=reads, peers=OUTVOTED)
+        assert verdict.step is step
+        assert f"{told}, and node4 and node5 lost it" in verdict.reason
+        assert judged(cluster, reads=reads, peers=(*OUTVOTED, *UNHEARD)).step is Step.WAIT
+
+
 def test_where_no_peer_can_say_it_the_silence_of_its_ssh_server_is_the_second_witness() -> None:
     pair = (Peer("node3", Word.LOST, 110.0),)
     for peers in ((), pair):
@@ -285,7 +300,7 @@ def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else
         (0, 5),
         ((), ("n3",), ("n3", "n4")),
         (0.0, 20.0),
-        ((), WITNESS, DEAF, UNHEARD, DOUBTED),
+        ((), WITNESS, DEAF, OUTVOTED, UNHEARD, DOUBTED),
     ):
         cluster = with_node(
             cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed, off_since=9.0, alive_at=alive

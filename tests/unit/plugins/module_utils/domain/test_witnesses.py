@@ -56,6 +56,8 @@ def test_each_combination_of_words_is_found_as_the_table_says(count: int) -> Non
         told = witnesses.judge([peer(kind, number) for number, kind in enumerate(said, start=1)])
         assert told.finding is expected(said), said
         assert told.text, "each is told in words"
+        lost = all(kind.startswith("lost") for kind in said if kind != CONNECTED)
+        assert told.is_outvoted is (said.count(CONNECTED) == 1 and len(said) > 1 and lost), said
         assert bool(told.cure) is (told.finding in {Finding.UNKNOWN, Finding.DOUBT}), said
 
 
