@@ -318,7 +318,8 @@ class DeadNodes(parts.Part):
                 stated.append(changes.IncidentStands(listed))
                 LOG.warning("node %s is dead: %s", current.name, self.verdicts[node].reason)
             if is_off and current.powered and clusters.parameter(cluster, current, "oob_program") is not None:
-                stated.append(changes.NodePowered(node, powered=False))
+                by_bmc = not known_off.is_stated_off(current)
+                stated.append(changes.NodePowered(node, powered=False, commanded=by_bmc))
             return stated
 
         await self._configuration.commit(noted)

@@ -12,9 +12,9 @@ short_description: See whether a node shows any sign of life
 version_added: 0.1.0
 description:
   - >-
-    Starts a program on the node, where its SSH server accepts connections. A node on which it ends is alive. Whoever
-    has the node's address may accept connections, so an open port alone is not; it only keeps a node that reads on at
-    its BMC from being fenced for its silence.
+    Starts a program on the node, where its SSH server accepts connections. A node on which it ends is alive. Any
+    machine that has the node's address may accept connections, so an open port alone is no sign of life; it only keeps
+    a node that reads on at its BMC from being fenced for its silence.
 options:
   address:
     description: >-

@@ -70,7 +70,7 @@ class NodeRole:
 
 @dataclass(frozen=True)
 class NodePowered:
-    """The power state of record of a node; with power nobody's statement that it has none stands any more.
+    """The power state of record of a node; with power, or a commanded off, nobody's statement stands any more.
 
     `confirms` says whether off is a new confirmation: a reading alone, or what the daemon commanded by itself, leaves a
     node that has lived since it was known to be off as it is. `commanded` says whether a command was sent before off
@@ -265,8 +265,11 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
         return _put_node(cluster, node, now, powered=False, off_since=known_off.seen_off(node))
     is_read = not change.powered and not change.commanded and (node.off_read or not known_off.is_known_off(node))
     # A statement that a sign of life has ended does not count again with what its BMC says.
-    stated = 0.0 if change.powered or known_off.has_lived(node) else node.off_confirmed
+    ends = change.powered or change.commanded or known_off.has_lived(node)
+    stated = 0.0 if ends else node.off_confirmed
     since = 0.0 if change.powered else known_off.off_since(node, at=now, now=now)
+    if change.commanded and since and known_off.stated_by(node):
+        since = max(since, now)
     by = node.off_stated_by if stated else ""
     return _put_node(
         cluster,

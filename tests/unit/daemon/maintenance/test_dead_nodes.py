@@ -581,6 +581,7 @@ def test_what_a_person_confirms_moves_the_instances_of_a_node_whose_bmc_is_silen
         nodes.silent.clear()
         await nodes.settle()
         assert nodes.primaries("node3") == []
+        assert known_off.is_stated_off(nodes.node("node3")), "no BMC took an off"
 
     asyncio.run(scenario())
 

@@ -40,7 +40,9 @@ def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_l
     assert after((5.0, off), (6.0, lived), (7.0, off)) == (7.0, 6.0)
     assert after((5.0, lived), (5.0, off)) == (5.0, 5.0), "it was on, and was powered off"
     assert after((5.0, off), (6.0, changes.NodePowered("n2", powered=True))) == (0.0, 0.0)
-    assert after((5.0, changes.NodeOffConfirmed("n2", 4.5)), (6.0, off)) == (4.5, 0.0)
+    assert after((5.0, changes.NodeOffConfirmed("n2", 4.5)), (6.0, off)) == (6.0, 0.0), "its BMC took an off since"
+    read = changes.NodePowered("n2", powered=False, commanded=False)
+    assert after((5.0, changes.NodeOffConfirmed("n2", 4.5)), (6.0, read)) == (4.5, 0.0)
     assert (
         after((5.0, off), (6.0, changes.NodeOffConfirmed("n2", 6.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0]
         == 6.0
@@ -163,6 +165,20 @@ def test_a_person_who_records_a_node_as_on_takes_back_every_statement_that_it_is
     on = membership.NodeStands(dataclasses.replace(stated.node("n2"), powered=True))
     node = changes.apply(stated, on, now=7.0).node("n2")
     assert (node.powered, node.off_confirmed, known_off.is_off(node)) == (True, 0.0, False)
+
+
+@pytest.mark.parametrize("now", [20.0, 3.0], ids=["", "after the clock was set back"])
+@pytest.mark.parametrize("confirms", [True, False])
+def test_an_off_that_was_commanded_and_read_back_ends_a_statement_and_dates_it_no_earlier(
+    now: float, *, confirms: bool
+) -> None:
+    stated = changes.apply(CLUSTER, changes.NodeOffConfirmed("n2", 9.0, by="alice"), now=10.0)
+    off = changes.NodePowered("n2", powered=False, confirms=confirms)
+    read = changes.apply(stated, dataclasses.replace(off, commanded=False), now=now).node("n2")
+    assert (known_off.stated_by(read), known_off.is_known_off(read)) == ("alice", True), "only read"
+    node = changes.apply(stated, off, now=now).node("n2")
+    assert (known_off.stated_by(node), known_off.is_stated_off(node), node.off_stated_by) == ("", False, "")
+    assert (known_off.is_known_off(node), known_off.seen_off(node)) == (True, max(now, 9.0))
 
 
 def test_a_statement_that_a_sign_of_life_overtook_does_not_count() -> None:
