@@ -9,6 +9,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Iterator, Optional
 
+from . import leader_record
 from .domain import errors
 
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ _NOTE_LIMIT = 500
 def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[float] = None) -> Iterator[None]:
     """Hold the lock of an instance on the node with this root; it is free again when this process has ended.
 
-    The file stays, and tells who held it last.
+    Only then is the epoch that orders the step compared with the one that the node follows: while the step waited for
+    the lock, another controller may have begun to lead. The file stays, and tells who held it last.
 
     Raises:
         LockRefused: another step still holds it after `time_limit` seconds, or the usual ones; the text says which.
-        InvalidInput: the name cannot be that of a file. StoreFailed: the file cannot be made.
+        NotFollowed: the node follows another epoch.
+        InvalidInput: the name cannot be that of a file. StoreFailed: a file cannot be made or read.
     """
     if not _NAME.fullmatch(name):
         raise errors.InvalidInput(f"{name!r} cannot be the name of an instance: it cannot be that of a file")
@@ -43,6 +46,7 @@ def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[flo
         raise errors.StoreFailed(f"{path}: {error.strerror}") from error
     try:
         _wait(descriptor, name=name, deadline=time.monotonic() + (TIME_LIMIT if time_limit is None else time_limit))
+        leader_record.require_ordered(root)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()}, opcode {opcode}".encode()[:_NOTE_LIMIT], 0)
         yield

@@ -77,7 +77,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import node_settings, whitelist
+from ..module_utils import leader_record, node_settings, whitelist
 from ..module_utils.domain import errors
 
 TAIL = 4000
@@ -110,6 +110,7 @@ def main() -> None:
         if module.check_mode:
             path = whitelist.check(settings.repair_commands, command, owner=settings.owner)
             module.exit_json(changed=True, msg="would run {}".format(path))
+        leader_record.require_ordered(settings.root)
         done = repair(settings, command=command, given=given, time_limit=limit)
     except errors.RoundsmanError as e:
         module.fail_json(msg="{}: {}".format(command, e), reason=getattr(e, "reason", "settings"))

@@ -18,8 +18,9 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.domain import errors, secret_values
-from . import libraries, reaching, run_group
+from ..module_utils import leader_record
+from ..module_utils.domain import errors, secret_values, tree
+from . import controller_epoch, libraries, reaching, run_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,11 +121,27 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                     reaching.require_answer(
                         self, interpreter=self._interpreter(known), seconds=self._reach_seconds(known)
                     )
-                answer = super()._execute_module(module_name, *args, **options)
+                with self._ordered(options.get("task_vars")) if is_node else contextlib.nullcontext():
+                    answer = super()._execute_module(module_name, *args, **options)
         except AnswerTooLarge as error:
             return _failure(f"{self._module}: {error}")
         known = (*FLAGS, *SHOWN, "diff", *FIELDS.get(self._module, ()))
         return {**{key: answer[key] for key in known if key in answer}, **self._discovered()}
+
+    @contextlib.contextmanager
+    def _ordered(self, variables: Mapping[str, Any] | None) -> Iterator[None]:
+        """Have a module know by which epoch of this controller it is ordered; its node compares that."""
+        try:
+            order = controller_epoch.load(tree.Tree(Path(str((variables or {}).get(ROOT, "/")))))
+        except errors.StoreFailed as error:
+            raise AnsibleActionFail(str(error)) from error
+        before = self._task.environment
+        if order is not None:
+            self._task.environment = [*(before or []), {leader_record.VARIABLE: str(order)}]
+        try:
+            yield
+        finally:
+            self._task.environment = before
 
     def _parse_returned_data(self, res: dict[str, Any], profile: str) -> dict[str, Any]:
         try:

@@ -7,7 +7,8 @@ RoundsmanError
 │   ├── Forbidden        whoever asked may not have it done
 │   ├── ReportRejected   a report is not authentic, not fresh or not readable
 │   ├── CommandRefused   a command is not on the node's whitelist
-│   └── LockRefused      a lock is out of order, or was not granted in time
+│   ├── LockRefused      a lock is out of order, or was not granted in time
+│   └── NotFollowed      a node follows another controller
 ├── Failed               tried, and could not
 │   ├── CommandFailed    a whitelisted command ran and failed
 │   ├── PowerFailed      a BMC did not answer, or answered with an error
@@ -61,6 +62,10 @@ class CommandRefused(Refused):
 
 class LockRefused(Refused):
     """A lock is out of order, or was not granted in time."""
+
+
+class NotFollowed(Refused):
+    """A node follows the epoch of another controller, or of another start of this one."""
 
 
 class Failed(RoundsmanError):

@@ -52,6 +52,11 @@ class Tree:
         return self.lib / "config.data"
 
     @property
+    def epoch(self) -> Path:
+        """The epoch in which this controller leads."""
+        return self.lib / "epoch.json"
+
+    @property
     def config_lock(self) -> Path:
         return self.lib / "config.lock"
 

@@ -8,12 +8,14 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
+from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MASTER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
 HOLDER = """
 import fcntl, sys
 file = open(sys.argv[1], "r+")
@@ -52,6 +54,32 @@ def test_a_second_step_waits_until_the_first_has_ended(tmp_path: Path, monkeypat
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
+
+
+def test_a_step_that_waited_is_refused_where_another_controller_leads_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(leader_record.VARIABLE, f"4:four:{MASTER}:1")
+    waits, refusals = threading.Event(), []
+    monkeypatch.setattr("time.sleep", lambda _: waits.set())
+
+    def second() -> None:
+        try:
+            with instance_lock.held("a", tmp_path, opcode="5/0"):
+                refusals.append("it was done")
+        except errors.NotFollowed as error:
+            refusals.append(str(error))
+
+    with instance_lock.held("a", tmp_path, opcode="4/0"):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        assert waits.wait(30)
+        leader_record.keep(tmp_path, Kept(Epoch(5, "five"), MASTER, 1))
+    waiting.join()
+
+    (refusal,) = refusals
+    assert refusal.startswith("this node follows epoch 5 (five) and refuses epoch 4 (four): another controller has led")
+    assert "5/0" not in (tmp_path / instance_lock.FOLDER / "a.lock").read_text()
 
 
 def test_a_step_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""Whom this node follows: the highest epoch that it was shown, kept on its disk, and compared before each step.
+
+The file is `/var/lib/roundsman/leader.json`. It is durable before anybody is told that the node follows an epoch: a
+node that forgot one with its power would do what an earlier controller orders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING, Any, Iterator, Optional
+
+from .domain import epochs, errors
+
+if TYPE_CHECKING:
+    import pathlib
+
+FILE = "var/lib/roundsman/leader.json"
+VARIABLE = "ROUNDSMAN_EPOCH"
+"""The variable of a module's environment that names the epoch of its controller, as `epochs.order` reads it."""
+_LIMIT = 1 << 20
+_FIELDS = frozenset(("number", "id", "master", "serial", "voters", "goes_on"))
+
+
+def load(root: pathlib.Path) -> Optional[epochs.Kept]:
+    """Whom the node with this root follows; None where nobody has led it yet.
+
+    Raises: errors.StoreFailed where the file cannot be read: no step is done then.
+    """
+    path = root / FILE
+    try:
+        descriptor = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise errors.StoreFailed(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(_LIMIT)
+    try:
+        return _parsed(json.loads(content))
+    except (errors.InvalidInput, ValueError) as error:
+        raise errors.StoreFailed(
+            f"{path} cannot be read ({error}): it names the controller that this node follows; remove it only if no "
+            "other controller of this cluster is at work"
+        ) from error
+
+
+def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
+    """Follow an epoch from now on, durably; one that is followed already is written again.
+
+    Raises: errors.NotFollowed where the node follows another one; errors.StoreFailed.
+    """
+    with _alone(root):
+        known = load(root)
+        _require(known, offered.epoch)
+        if known is None or known.epoch.number <= offered.epoch.number:
+            _write(root / FILE, offered)
+
+
+def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
+    """Follow the epoch that orders a step, if the node follows no other one.
+
+    A step without an epoch is done where nobody has led yet.
+
+    Raises: errors.NotFollowed, errors.StoreFailed.
+    """
+    known = load(root)
+    if order is None:
+        if known is not None:
+            raise errors.NotFollowed(
+                f"this node follows {known.epoch}, and the step names none: run it on the controller that leads"
+            )
+        return
+    _require(known, order.epoch)
+    if known is None or known.epoch.number < order.epoch.number:
+        voters = known.voters if known is not None else frozenset()
+        keep(root, epochs.Kept(order.epoch, order.master, order.serial, voters=voters))
+
+
+def require_ordered(root: pathlib.Path) -> None:
+    """Follow the epoch in the environment of a module, if the node follows no other one.
+
+    Raises: errors.NotFollowed, errors.StoreFailed, errors.InvalidInput.
+    """
+    require(root, epochs.order(os.environ.get(VARIABLE, "")))
+
+
+def _require(known: Optional[epochs.Kept], offered: epochs.Epoch) -> None:
+    if known is not None and not epochs.may_order(known, offered):
+        raise errors.NotFollowed(
+            f"this node follows {known.epoch} and refuses {offered}: another controller has led this cluster since; "
+            "stop the daemon of the one that does not"
+        )
+
+
+def _parsed(value: Any) -> epochs.Kept:
+    if not isinstance(value, dict) or value.keys() != _FIELDS:
+        raise errors.InvalidInput("not the fields of an epoch")
+    number, name, master, serial = (value[key] for key in ("number", "id", "master", "serial"))
+    if type(number) is not int or type(serial) is not int or not isinstance(name, str) or not isinstance(master, str):
+        raise errors.InvalidInput("a field has another type")
+    return epochs.Kept(
+        epochs.Epoch(number, name), master, serial, voters=_texts(value["voters"]), goes_on=_texts(value["goes_on"])
+    )
+
+
+def _texts(value: Any) -> "frozenset[str]":
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise errors.InvalidInput("a list has other things than texts")
+    return frozenset(value)
+
+
+def _document(kept: epochs.Kept) -> str:
+    return json.dumps(
+        {
+            "number": kept.epoch.number,
+            "id": kept.epoch.id,
+            "master": kept.master,
+            "serial": kept.serial,
+            "voters": sorted(kept.voters),
+            "goes_on": sorted(kept.goes_on),
+        }
+    )
+
+
+def _write(path: pathlib.Path, kept: epochs.Kept) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        descriptor = os.open(
+            str(temporary), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_document(kept).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        folder = os.open(str(path.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise errors.StoreFailed(f"{path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _alone(root: pathlib.Path) -> Iterator[None]:
+    """One at a time compares and writes: two epochs with one number are not both followed."""
+    path = (root / FILE).with_suffix(".lock")
+    try:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise errors.StoreFailed(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,124 @@
+"""Whom a node follows, on its disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept, Order
+
+MASTER, OTHER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", "00000000-0000-4000-8000-000000000002"
+
+
+def kept(number: int, name: str = "one", **fields: frozenset[str]) -> Kept:
+    return Kept(Epoch(number, name), MASTER, 7, **fields)
+
+
+def ordered(number: int, name: str = "one") -> Order:
+    return Order(Epoch(number, name), MASTER, 9)
+
+
+def test_what_a_node_follows_is_read_back(tmp_path: Path) -> None:
+    followed = kept(5, voters=frozenset({MASTER, OTHER}), goes_on=frozenset({"four"}))
+
+    leader_record.keep(tmp_path, followed)
+
+    assert leader_record.load(tmp_path) == followed
+    assert (tmp_path / leader_record.FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_nobody_is_followed_at_first(tmp_path: Path) -> None:
+    assert leader_record.load(tmp_path) is None
+    leader_record.require(tmp_path, None)
+    assert leader_record.load(tmp_path) is None
+
+
+def test_a_higher_epoch_is_followed_durably_before_its_step_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader_record.keep(tmp_path, kept(5, voters=frozenset({OTHER})))
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    )
+
+    leader_record.require(tmp_path, ordered(6, "six"))
+
+    followed = leader_record.load(tmp_path)
+    assert followed == Kept(Epoch(6, "six"), MASTER, 9, voters=frozenset({OTHER}))
+    folder = (tmp_path / leader_record.FILE).parent
+    assert synced == [str(folder / ".leader.json.new"), str(folder)]
+
+
+@pytest.mark.parametrize("refused", [ordered(4, "four"), ordered(5, "other"), None])
+def test_a_step_of_an_earlier_epoch_is_refused(tmp_path: Path, refused: Order | None) -> None:
+    leader_record.keep(tmp_path, kept(5))
+
+    with pytest.raises(errors.NotFollowed, match=r"^this node follows epoch 5 \(one\)"):
+        leader_record.require(tmp_path, refused)
+    assert leader_record.load(tmp_path) == kept(5)
+
+
+def test_a_step_that_began_before_its_controller_started_again_is_done(tmp_path: Path) -> None:
+    leader_record.keep(tmp_path, kept(5, goes_on=frozenset({"four"})))
+
+    leader_record.require(tmp_path, ordered(4, "four"))
+
+    assert leader_record.load(tmp_path) == kept(5, goes_on=frozenset({"four"}))
+
+
+def test_of_two_that_offer_the_same_number_a_node_follows_one(tmp_path: Path) -> None:
+    refusals: list[str] = []
+
+    def offer(name: str) -> None:
+        try:
+            leader_record.keep(tmp_path, kept(3, name))
+        except errors.NotFollowed:
+            refusals.append(name)
+
+    offers = [threading.Thread(target=offer, args=(name,)) for name in "abcdefgh"]
+    for each in offers:
+        each.start()
+    for each in offers:
+        each.join()
+
+    followed = leader_record.load(tmp_path)
+    assert followed is not None
+    assert sorted((*refusals, followed.epoch.id)) == list("abcdefgh")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"number": "5"}', b"\xff", b"[1]"])
+def test_a_node_that_does_not_know_whom_it_follows_does_nothing(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / leader_record.FILE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+
+    with pytest.raises(errors.StoreFailed, match="remove it only if no other controller"):
+        leader_record.require(tmp_path, ordered(6))
+
+
+def test_a_failed_write_leaves_what_was_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader_record.keep(tmp_path, kept(5))
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(errors.StoreFailed, match="Input/output error"):
+        leader_record.keep(tmp_path, kept(6))
+    assert leader_record.load(tmp_path) == kept(5)
+
+
+def test_an_order_is_read_as_it_is_written() -> None:
+    assert epochs.order(str(ordered(12, "0a1b-c"))) == ordered(12, "0a1b-c")
+    assert epochs.order("") is None
+
+
+@pytest.mark.parametrize("text", ["5", "0:a:" + MASTER + ":1", "5:a:" + MASTER, "5:A b:" + MASTER + ":1", "5:a:x:1\n"])
+def test_what_is_no_order_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="epoch must be"):
+        epochs.order(text)
