@@ -7,7 +7,7 @@ import fcntl
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Iterator, Optional
+from typing import TYPE_CHECKING, Dict, Iterator, Optional
 
 from . import leader_record
 from .domain import errors
@@ -54,6 +54,31 @@ def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[flo
         os.close(descriptor)
 
 
+def steps(root: pathlib.Path) -> Dict[str, str]:
+    """The steps that hold the lock of an instance on the node with this root: what each noted, by instance.
+
+    Raises: errors.StoreFailed: it cannot be told.
+    """
+    found = {}
+    try:
+        for path in sorted((root / FOLDER).glob("*.lock")):
+            descriptor = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                # Shared and for a moment: two who look do not see each other.
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found[path.stem] = _note(descriptor)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise errors.StoreFailed(f"{root / FOLDER}: {error.strerror}") from error
+    return found
+
+
+def _note(descriptor: int) -> str:
+    return os.pread(descriptor, _NOTE_LIMIT, 0).decode(errors="replace") or "another step"
+
+
 def _wait(descriptor: int, *, name: str, deadline: float) -> None:
     pause, longest = _PAUSES
     while True:
@@ -61,8 +86,9 @@ def _wait(descriptor: int, *, name: str, deadline: float) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() + pause > deadline:
-                holder = os.pread(descriptor, _NOTE_LIMIT, 0).decode(errors="replace") or "another step"
-                raise errors.LockRefused(f"{name} is being worked on by {holder}: nothing was done") from error
+                raise errors.LockRefused(
+                    f"{name} is being worked on by {_note(descriptor)}: nothing was done"
+                ) from error
         else:
             return
         time.sleep(pause)

@@ -10,9 +10,9 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Iterator, Optional
 
-from .domain import epochs, errors
+from .domain import epochs, errors, votes
 
 if TYPE_CHECKING:
     import pathlib
@@ -21,7 +21,6 @@ FILE = "var/lib/roundsman/leader.json"
 VARIABLE = "ROUNDSMAN_EPOCH"
 """The variable of a module's environment that names the epoch of its controller, as `epochs.order` reads it."""
 _LIMIT = 1 << 20
-_FIELDS = frozenset(("number", "id", "master", "serial", "voters", "goes_on"))
 
 
 def load(root: pathlib.Path) -> Optional[epochs.Kept]:
@@ -39,7 +38,7 @@ def load(root: pathlib.Path) -> Optional[epochs.Kept]:
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(_LIMIT)
     try:
-        return _parsed(json.loads(content))
+        return votes.kept(json.loads(content))
     except (errors.InvalidInput, ValueError) as error:
         raise errors.StoreFailed(
             f"{path} cannot be read ({error}): it names the controller that this node follows; remove it only if no "
@@ -95,36 +94,6 @@ def _require(known: Optional[epochs.Kept], offered: epochs.Epoch) -> None:
         )
 
 
-def _parsed(value: Any) -> epochs.Kept:
-    if not isinstance(value, dict) or value.keys() != _FIELDS:
-        raise errors.InvalidInput("not the fields of an epoch")
-    number, name, master, serial = (value[key] for key in ("number", "id", "master", "serial"))
-    if type(number) is not int or type(serial) is not int or not isinstance(name, str) or not isinstance(master, str):
-        raise errors.InvalidInput("a field has another type")
-    return epochs.Kept(
-        epochs.Epoch(number, name), master, serial, voters=_texts(value["voters"]), goes_on=_texts(value["goes_on"])
-    )
-
-
-def _texts(value: Any) -> "frozenset[str]":
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise errors.InvalidInput("a list has other things than texts")
-    return frozenset(value)
-
-
-def _document(kept: epochs.Kept) -> str:
-    return json.dumps(
-        {
-            "number": kept.epoch.number,
-            "id": kept.epoch.id,
-            "master": kept.master,
-            "serial": kept.serial,
-            "voters": sorted(kept.voters),
-            "goes_on": sorted(kept.goes_on),
-        }
-    )
-
-
 def _write(path: pathlib.Path, kept: epochs.Kept) -> None:
     temporary = path.with_name(f".{path.name}.new")
     try:
@@ -132,7 +101,7 @@ def _write(path: pathlib.Path, kept: epochs.Kept) -> None:
             str(temporary), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_document(kept).encode())
+            file.write(json.dumps(votes.document(kept)).encode())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

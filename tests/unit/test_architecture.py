@@ -87,6 +87,10 @@ ALSO = {
     ("plugins.module_utils.monitoring.looking", "plugins.module_utils.storage.sights"),
     ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
     *(
+        ("plugins.module_utils.monitoring.following", f"plugins.module_utils.{n}")
+        for n in ("instance_lock", "leader_record", "node_settings", "storage.sights")
+    ),
+    *(
         ("plugins.module_utils.monitoring.collectors.drbd", f"plugins.module_utils.storage.{n}")
         for n in ("drbd_node", "programs")
     ),

@@ -74,7 +74,8 @@ def elect(
     if 2 * len(agreed) > len(voting) or (2 * len(agreed) == len(voting) and is_master):
         return LEADS
     others = sorted(
-        {kept.master for uuid, kept in answers.items() if uuid in voting - agreed and kept is not None}, key=names.get
+        {kept.master for uuid, kept in answers.items() if uuid in voting - agreed and kept is not None},
+        key=lambda uuid: names.get(uuid, uuid),
     )
     silent = voting - answers.keys()
     said = [f"{len(agreed)} of {len(voting)} nodes that vote have this one for their master"]

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import log_lines, node_settings
 from ..domain import errors
-from . import agent_settings, collecting, front, listening, looking, observing, publishing
+from . import agent_settings, collecting, following, front, listening, looking, observing, publishing
 
 LOG = logging.getLogger("roundsman-agent")
 LOOK_SECONDS = 1.0
@@ -32,9 +32,10 @@ _STOP_SECONDS = 5.0
 class Fronts:
     """The process that faces the network; another one takes its place when the addresses change."""
 
-    def __init__(self, folder: str, *, user: str) -> None:
+    def __init__(self, folder: str, *, user: str, node: node_settings.Settings) -> None:
         self._folder = folder
         self._user = user
+        self._node = node
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._held: Optional[int] = None
         self._listeners: listening.Sockets = {}
@@ -47,7 +48,8 @@ class Fronts:
         old = self._process, self._held
         listeners = listening.sockets(settings.bind, settings.port, known=self._listeners)
         read, write = os.pipe()
-        passed = [read, *(listener.fileno() for listener in listeners.values())]
+        channel = following.start(self._node)
+        passed = [read, channel.fileno(), *(listener.fileno() for listener in listeners.values())]
         words = [*_own_command(), "--front", self._folder, ",".join(settings.controllers), *map(str, passed)]
         try:
             self._process = subprocess.Popen(words, pass_fds=passed, stdin=subprocess.DEVNULL, **_as_user(self._user))
@@ -56,6 +58,7 @@ class Fronts:
             raise errors.Failed("the process that answers did not start: {}".format(e.strerror)) from e
         finally:
             os.close(read)
+            channel.close()
         for place, listener in self._listeners.items():
             if place not in listeners:
                 listener.close()
@@ -83,7 +86,7 @@ class Agent:
         folder = self._node.root / "run/roundsman/agent"
         self._published = publishing.Reports(folder)
         self._collectors = collecting.Collectors(self._look, self._published)
-        self._fronts = Fronts(str(folder), user=user)
+        self._fronts = Fronts(str(folder), user=user, node=self._node)
         self._listen_error = ""
 
     def run(self, stopping: threading.Event) -> None:

@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Optional, Sequence, Tuple
 
 from ..domain import collected, origins
-from . import publishing, requests
+from . import following, publishing, requests
 
 LOG = logging.getLogger("roundsman-agent")
 MOST = 128
@@ -26,6 +26,8 @@ RESERVED = 16
 MOST_WAITING = 32
 MOST_WAITING_OF_ONE = 2
 """Clients whose answers wait for a change, in all and of one address; more are answered at once."""
+MOST_QUESTIONS = 8
+"""Questions about the leader that are under way at once; each may wait for the node's disk."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks at a report for which somebody waits: the least from one early answer to the next."""
 REQUEST_SECONDS = 5.0
@@ -33,18 +35,66 @@ ANSWER_SECONDS = 20.0
 _TITLES = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
+    413: "Content Too Large",
     431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
 }
 _NO_REPORT = b"Unable to produce a report for the requested resource"
 _NOTHING = b"Resource not found"
 Answer = Tuple[int, bytes]
 
 
+class Channel:
+    """The way to the process that has the key: one question at a time, each of which ends with an answer."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)  # noqa: FBT003 - the way of sockets
+        self._end = end
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def ask(self, data: bytes, *, seconds: float) -> Answer:
+        """The answer to a question; 503 where many wait already, or the other process takes too long or is gone."""
+        if self._waiting >= MOST_QUESTIONS:
+            return 503, b""
+        self._waiting += 1
+        asking = asyncio.ensure_future(self._ask(data))
+        asking.add_done_callback(self._has_ended)
+        try:
+            # An answer that comes too late is read all the same, or the next question would get it.
+            given = await asyncio.wait_for(asyncio.shield(asking), seconds)
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            return 503, b""
+        return (200, given) if given else (403, b"")
+
+    def _has_ended(self, asking: "asyncio.Future[bytes]") -> None:
+        self._waiting -= 1
+        if not asking.cancelled():
+            asking.exception()
+
+    async def _ask(self, data: bytes) -> bytes:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            await loop.sock_sendall(self._end, following.LENGTH.pack(len(data)) + data)
+            (size,) = following.LENGTH.unpack(await self._exactly(following.LENGTH.size))
+            return await self._exactly(size)
+
+    async def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            part = await asyncio.get_running_loop().sock_recv(self._end, size - len(found))
+            if not part:
+                raise asyncio.IncompleteReadError(bytes(found), size)
+            found += part
+        return bytes(found)
+
+
 class Front:
-    """Answers from a folder of reports."""
+    """Answers from a folder of reports; questions about the leader go through a channel."""
 
     def __init__(
         self,
@@ -54,8 +104,10 @@ class Front:
         request_seconds: float = REQUEST_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         look_seconds: float = LOOK_SECONDS,
+        channel: Optional[Channel] = None,
     ) -> None:
         self._folder = folder
+        self._channel = channel
         self._controllers = frozenset(map(origins.address, controllers))
         self._request_seconds = request_seconds
         self._answer_seconds = answer_seconds
@@ -121,8 +173,11 @@ class Front:
             head = await asyncio.wait_for(connection.readuntil(b"\r\n\r\n"), self._request_seconds)
             asked = requests.parse(head)
             has_body = asked.has_body
-            await self._wait(asked, connection, client)
-            status, body = self.answer(asked.path)
+            if asked.length:
+                status, body = await self._question(asked, connection, client)
+            else:
+                await self._wait(asked, connection, client)
+                status, body = self.answer(asked.path)
         except requests.BadRequest as e:
             status, body = e.status, _TITLES[e.status].encode()
         except asyncio.LimitOverrunError:
@@ -131,6 +186,13 @@ class Front:
             status, body = 408, _TITLES[408].encode()
         writer.write(_head(status, body) + (body if has_body else b""))
         await asyncio.wait_for(writer.drain(), self._answer_seconds)
+
+    async def _question(self, asked: requests.Asked, connection: asyncio.StreamReader, client: str) -> Answer:
+        """Pass a question about the leader on; where controllers are known, it has to come from one."""
+        if self._channel is None or (self._controllers and client not in self._controllers):
+            return 403, b""
+        data = await asyncio.wait_for(connection.readexactly(asked.length), self._request_seconds)
+        return await self._channel.ask(data, seconds=self._answer_seconds)
 
     async def _wait(self, asked: requests.Asked, connection: asyncio.StreamReader, client: str) -> None:
         """Wait until the report that is asked for says something else than what is known, or the time is over.
@@ -191,7 +253,12 @@ def _head(status: int, body: bytes) -> bytes:
 
 
 async def run(
-    folder: pathlib.Path, listeners: Sequence[socket.socket], *, parent: int, controllers: Sequence[str] = ()
+    folder: pathlib.Path,
+    listeners: Sequence[socket.socket],
+    *,
+    parent: int,
+    questions: socket.socket,
+    controllers: Sequence[str] = (),
 ) -> None:
     """Serve until SIGTERM, or until the other end of the descriptor `parent` is closed: its process is gone."""
     loop = asyncio.get_running_loop()
@@ -199,7 +266,7 @@ async def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_reader(parent, stopping.set)
-    front = Front(folder, controllers=controllers)
+    front = Front(folder, controllers=controllers, channel=Channel(questions))
     servers = [
         await asyncio.start_server(front.serve, sock=listener, limit=requests.HEAD_LIMIT, backlog=MOST)
         for listener in listeners
@@ -210,11 +277,15 @@ async def run(
 
 
 def main(words: Sequence[str]) -> None:
-    """Run as a process of its own: folder, controllers, the parent's descriptor and those of the listening sockets."""
-    folder, controllers, parent, *listeners = words
+    """Run as a process of its own.
+
+    The words are folder, controllers, the parent's descriptor, that of the channel and those of the listening sockets.
+    """
+    folder, controllers, parent, channel, *listeners = words
     try:
         sockets = [socket.socket(fileno=int(descriptor)) for descriptor in listeners]
         known = [address for address in controllers.split(",") if address]
-        asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent), controllers=known))
+        questions = socket.socket(fileno=int(channel))
+        asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent), questions=questions, controllers=known))
     except OSError as e:
         sys.exit("roundsman-agent: {}".format(e))

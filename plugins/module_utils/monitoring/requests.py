@@ -1,16 +1,20 @@
-"""What a client asks the agent for: one request of HTTP/1, of which only the first line matters."""
+"""What a client asks the agent for: one request of HTTP/1, of which the first line matters, and how long a body is."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Sequence
 
-from ..domain import errors
+from ..domain import errors, votes
 
 HEAD_LIMIT = 8192
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S{1,4096}) HTTP/1\.[0-9]\r?\Z")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0\r\n]*\r?\Z")
 _READABLE = frozenset(("GET", "HEAD"))
+LEADER = "/1/leader"
+"""Where a controller asks whom this node follows: the only path with a body."""
+_LENGTH = re.compile(rb"content-length: *([0-9]{1,9})\r?\Z", re.IGNORECASE)
 _WAITS = re.compile("after=([0-9a-f]{64})&seconds=([0-9]{1,2})")
 _REPORT = re.compile(r"/1/report/([a-z][a-z0-9-]{0,63})/([a-z][a-z0-9-]{0,63})")
 
@@ -19,13 +23,15 @@ _REPORT = re.compile(r"/1/report/([a-z][a-z0-9-]{0,63})/([a-z][a-z0-9-]{0,63})")
 class Asked:
     """A request that may be answered; `path` has no query.
 
-    With `after`, the digest of a report that is known, the answer may wait so many seconds for one that differs.
+    With `after`, the digest of a report that is known, the answer may wait so many seconds for one that differs. A
+    question about the leader has a body of so many bytes (`length`).
     """
 
     path: str
     has_body: bool
     after: str = ""
     seconds: float = 0.0
+    length: int = 0
 
 
 class BadRequest(errors.Refused):
@@ -39,14 +45,16 @@ class BadRequest(errors.Refused):
 def parse(head: bytes) -> Asked:
     """Read the head of a request, up to and with its empty line; `has_body` says whether the answer has one.
 
-    Raises: BadRequest 400 for anything that is none, 405 for what would change something.
+    Raises: BadRequest 400 for anything that is none, 405 for what would change something, 413 for too long a question.
     """
     first, *headers = head.rstrip(b"\r\n").split(b"\n")
     found = _LINE.match(first)
     if not found or not all(_HEADER.match(header) for header in headers):
         raise BadRequest(400)
     method, target = found.group(1).decode(), found.group(2)
-    if method not in _READABLE:
+    if method == "POST" and target == LEADER.encode():
+        return Asked(LEADER, has_body=True, length=_length(headers))
+    if method not in _READABLE or target == LEADER.encode():
         raise BadRequest(405)
     if not target.startswith(b"/") or not target.isascii():
         raise BadRequest(400)
@@ -54,6 +62,16 @@ def parse(head: bytes) -> Asked:
     waits = _WAITS.fullmatch(query)
     after, seconds = waits.groups() if waits and method == "GET" else ("", "0")
     return Asked(path, has_body=method == "GET", after=after, seconds=float(seconds))
+
+
+def _length(headers: Sequence[bytes]) -> int:
+    found = [match for match in map(_LENGTH.match, headers) if match]
+    length = int(found[0].group(1)) if len(found) == 1 else 0
+    if not length:
+        raise BadRequest(400)
+    if length > votes.LIMIT:
+        raise BadRequest(413)
+    return length
 
 
 def report_file(path: str) -> str:

@@ -63,9 +63,9 @@ class Order(NamedTuple):
 
 
 class World(NamedTuple):
-    nodes: tuple[Node, Node, Node] = (Node(), Node(), Node())
-    files: tuple[Epoch | None, Epoch | None] = (None, None)
-    leaders: tuple[Leader | None, Leader | None] = (None, None)
+    nodes: tuple[Node, ...] = (Node(), Node(), Node())
+    files: tuple[Epoch | None, ...] = (None, None)
+    leaders: tuple[Leader | None, ...] = (None, None)
     orders: tuple[Order, ...] = ()
     starts: int = 0
 

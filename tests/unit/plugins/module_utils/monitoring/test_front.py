@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
@@ -16,7 +16,7 @@ GET = b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, *, controllers: Sequence[str] = (), **seconds: float) -> AsyncIterator[int]:
+async def serving(folder: Path, *, controllers: Sequence[str] = (), **seconds: Any) -> AsyncIterator[int]:
     ((_, listener),) = listening.sockets(["127.0.0.1"], 0, known={}).items()
     server = await asyncio.start_server(
         front.Front(folder, controllers=controllers, **seconds).serve, sock=listener, limit=requests.HEAD_LIMIT

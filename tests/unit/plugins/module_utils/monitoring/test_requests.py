@@ -20,6 +20,12 @@ def test_a_path_is_read_without_its_query() -> None:
     ("data", "status"),
     [
         (head(b"POST / HTTP/1.1"), 405),
+        (head(b"GET /1/leader HTTP/1.1"), 405),
+        (head(b"POST /1/leader HTTP/1.1"), 400),
+        (head(b"POST /1/leader HTTP/1.1", b"Content-Length: 0"), 400),
+        (head(b"POST /1/leader HTTP/1.1", b"Content-Length: 5", b"Content-Length: 6"), 400),
+        (head(b"POST /1/leader HTTP/1.1", b"Content-Length: 999999"), 413),
+        (head(b"POST /1/leader?x HTTP/1.1", b"Content-Length: 5"), 405),
         (head(b"DELETE /1/report/node/diagnose HTTP/1.1"), 405),
         (head(b"GET / HTTP/2.0"), 400),
         (head(b"GET /"), 400),
@@ -34,6 +40,11 @@ def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
     with pytest.raises(requests.BadRequest) as refused:
         requests.parse(data)
     assert refused.value.status == status
+
+
+def test_a_question_about_the_leader_says_how_long_it_is() -> None:
+    asked = requests.parse(head(b"POST /1/leader HTTP/1.1", b"content-length: 12"))
+    assert asked == requests.Asked("/1/leader", has_body=True, length=12)
 
 
 @given(st.binary(max_size=200) | st.text("GET /1report.%?HTP\r\n :", max_size=60).map(str.encode))

@@ -247,8 +247,9 @@ def test_the_name_of_the_user_goes_with_the_statement() -> None:
     for change, by in zip(ends, ("", "", "a person"), strict=True):
         after = changes.apply(stated, change, now=201.0).node("n3")
         assert (known_off.stated_by(after), after.off_stated_by) == (by, "")
-    read_back = changes.apply(stated, changes.NodePowered("n3", powered=False), now=201.0).node("n3")
-    assert known_off.stated_by(read_back) == "alice", "its BMC says so later than that person"
+    for is_commanded, by in ((True, ""), (False, "alice")):
+        off = changes.NodePowered("n3", powered=False, commanded=is_commanded)
+        assert known_off.stated_by(changes.apply(stated, off, now=201.0).node("n3")) == by
 
 
 def test_what_a_person_said_is_taken_back() -> None:
@@ -285,7 +286,8 @@ def test_a_node_that_is_on_is_stated_so_by_the_command_that_is_advised_where_its
 def test_the_power_that_comes_back_ends_what_a_person_said() -> None:
     stated = with_node("n3", off_confirmed=100.0, powered=False)
     assert changes.apply(stated, changes.NodePowered("n3", powered=True), now=1.0).node("n3").off_confirmed == 0
-    assert changes.apply(stated, changes.NodePowered("n3", powered=False), now=1.0).node("n3").off_confirmed == 100.0
+    read = changes.NodePowered("n3", powered=False, commanded=False)
+    assert changes.apply(stated, read, now=1.0).node("n3").off_confirmed == 100.0
 
 
 def test_the_master_is_not_off() -> None:
