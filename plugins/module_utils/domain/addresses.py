@@ -6,10 +6,10 @@ A node with no secondary address, or with its primary one as such, is single-hom
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Tuple
 
-from . import errors
-from .ip_addresses import VERSIONS, is_loopback
+from . import errors, host_variables
+from .ip_addresses import VERSIONS, is_address, is_loopback, normal
 
 if TYPE_CHECKING:
     from . import cluster as clusters
@@ -40,6 +40,7 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
         shared = sorted(own & _addresses([other]))
         if shared:
             raise errors.InvalidInput(f"{shared[0]} is an address of {other.name} already")
+    check_place(cluster, node)
     master = cluster.nodes.get(cluster.cluster.master_node)
     if master is None or master.uuid == node.uuid or is_single_homed(master) is is_single_homed(node):
         return
@@ -49,6 +50,50 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
             f"give the master one first, with `roundsman node modify {master.name} secondary_ip=...`"
         )
     raise errors.InvalidInput(f"secondary_ip: the master {master.name} has a secondary address, and {node.name} none")
+
+
+def check_place(cluster: clusters.Cluster, node: clusters.Node) -> None:
+    """Refuse a node that SSH would reach where it reaches another one: the answers of one would count as the other's.
+
+    Raises:
+        InvalidInput: the text names the place and the other node.
+    """
+    for pair in doubled_places({**cluster.nodes, node.uuid: node}.values()):
+        others = [one for one in pair if one.uuid != node.uuid]
+        if len(others) == 1:
+            raise errors.InvalidInput(f"{place_text(pair[0])}, is where SSH reaches {others[0].name} already")
+
+
+def doubled_places(nodes: Iterable[clusters.Node]) -> List[Tuple[clusters.Node, clusters.Node]]:
+    """Each node that SSH reaches at a name or an address of another one, by the same port, with that node."""
+    known = list(nodes)
+    owners: Dict[Tuple[str, str], List[clusters.Node]] = {}
+    for node in known:
+        host, port = ssh_place(node)
+        for name in {host, *(_place(text) for text in (node.name, node.primary_ip, node.secondary_ip) if text)}:
+            owners.setdefault((name, port), []).append(node)
+    found = []
+    for node in known:
+        host, port = ssh_place(node)
+        if not (is_address(host) and is_loopback(host.partition("%")[0])):
+            found += [(node, other) for other in owners[host, port] if other.uuid != node.uuid]
+    return found
+
+
+def ssh_place(node: clusters.Node) -> Tuple[str, str]:
+    """The host and the port at which SSH reaches a node, by the configuration."""
+    own = host_variables.plain(node.hostvars)
+    return _place(own.get("ansible_host") or node.primary_ip or node.name), own.get("ansible_port") or "22"
+
+
+def place_text(node: clusters.Node) -> str:
+    """The host and the port at which SSH reaches a node, in words."""
+    host, port = ssh_place(node)
+    return f"{host}, port {port}"
+
+
+def _place(host: str) -> str:
+    return normal(host) if is_address(host) else host.lower()
 
 
 def is_single_homed(node: clusters.Node) -> bool:

@@ -118,6 +118,8 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
     refuse_without_instances(cluster, stands)
     if "primary_ip" in given or "secondary_ip" in given:
         addresses.check(cluster, stands)
+    elif "hostvars" in given or "name" in given:
+        addresses.check_place(cluster, stands)
     if not stands.master_capable and node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: it stays master_capable")
     if "powered" in given:

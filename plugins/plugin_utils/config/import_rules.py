@@ -180,6 +180,9 @@ def _of_nodes(cluster: clusters.Cluster) -> Iterator[str]:
     owners: dict[str, str] = {}
     for node in cluster.nodes.values():
         yield from _lines(_named("node", node), [*_of_node(cluster, node), *_doubled(node, owners)])
+    for node, other in addresses.doubled_places(cluster.nodes.values()):
+        text = f"SSH reaches {other.name} at {addresses.place_text(node)}, too"
+        yield from _lines(_named("node", node), [f"hostvars.ansible_host: {text}"])
 
 
 def _of_node(cluster: clusters.Cluster, node: clusters.Node) -> Iterator[str]:

@@ -179,6 +179,10 @@ ACCEPTED_BEFORE: dict[str, tuple[Edit, str]] = {
     "address": (node("primary_ip", "-oProxyCommand=id"), "node1.example.com: primary_ip: "),
     "address, lines": (node("primary_ip", "192.0.2.1\nansible_x"), "node1.example.com: primary_ip: "),
     "address of two": (node("primary_ip", "192.0.2.2"), "node2.example.com: primary_ip: .* another node"),
+    "host of two": (
+        node("hostvars", {"ansible_host": "192.0.2.2"}),
+        "node1.example.com: hostvars.ansible_host: SSH reaches node2.example.com at 192.0.2.2, port 22, too",
+    ),
     "address, family": (node("primary_ip", "2001:db8::1"), "node1.example.com: primary_ip: .* IPv4"),
     "replication address": (node("secondary_ip", "x"), "node1.example.com: secondary_ip: "),
     "memory of a node": (node("mtotal", -1), "node1.example.com: mtotal: "),
