@@ -84,7 +84,8 @@ def assemble(
     def changed() -> None:
         news.tell()
         queue.look()
-        _wake(left_behind, unfinished_moves)
+        # While maintenance is held a fence that waits for a lock is taken back.
+        _wake(left_behind, unfinished_moves, *([dead] if configuration.current.maintenance.is_held else []))
 
     def heard() -> None:
         news.tell()

@@ -86,6 +86,11 @@ class Startup(_AtPrimary):
         }
         return super().variables(cluster) | given | (self._failing_over(cluster, instance) if instance.moving else {})
 
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> contract.Start | None:
+        """What the play is told beside the configuration, where it may fail the instance over."""
+        moving = cluster.instance(self.instance).moving
+        return contract.Start(facts.off(moving)) if moving else None
+
     def outcome(self, value: Any) -> Any:
         return instance_moves.waits_for_person(value)
 

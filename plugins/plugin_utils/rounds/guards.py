@@ -110,10 +110,12 @@ def capacity(
     """An evacuation begins only if `capacity_reserve` instances of the standard size still fit after it; 0 is off.
 
     `begun` are the nodes (UUIDs) that are being left, `avoid` those that take nothing, `jobs` those that have not
-    ended. What has begun is never held.
+    ended. What has begun is never held, and neither is what is down on a node that is off.
     """
-    settings = cluster.maintenance.settings
+    settings, node = cluster.maintenance.settings, cluster.nodes.get(incident.node)
     if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
+        return None
+    if node is not None and known_off.is_off(node):
         return None
     most = settings.capacity_reserve
     left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, jobs=jobs, most=most)

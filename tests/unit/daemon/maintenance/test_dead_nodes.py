@@ -445,6 +445,17 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
     asyncio.run(scenario())
 
 
+def test_nodes_are_judged_again_as_soon_as_maintenance_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        nodes.service.dead._awake.clear()
+        off = changes.EpoStands((), (), by="ops", returning=False)
+        await nodes.service.configuration.commit(lambda _: [off])
+        assert nodes.service.dead._awake.is_set(), "a fence that waits for a lock is taken back"
+
+    asyncio.run(scenario())
+
+
 def test_a_fence_that_waits_for_a_lock_is_canceled_by_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")

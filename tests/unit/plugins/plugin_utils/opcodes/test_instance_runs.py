@@ -65,3 +65,17 @@ def test_a_start_on_a_primary_that_is_not_contacted_names_the_failover_to_where_
     assert instance_runs.Startup("i1").variables(moving())["unfinished"]
     with pytest.raises(errors.Refused, match=r"may run on node3: run `roundsman instance failover inst1`"):
         instance_runs.Startup("i1").variables(moving(offline=True))
+
+
+class Facts:
+    """What the daemon has followed of a node that is off."""
+
+    def off(self, node: str) -> tuple[float, float]:
+        assert node == "n3"
+        return 1000.0, 7.5
+
+
+def test_a_start_that_fails_over_from_where_a_migration_took_it_is_told_since_when_that_node_is_off() -> None:
+    told: Any = Facts()
+    assert instance_runs.Startup("i1").check_facts(moving(), told) == contract.Start((1000.0, 7.5))
+    assert instance_runs.Startup("i1").check_facts(CLUSTER, told) is None

@@ -132,6 +132,14 @@ def test_what_has_begun_is_not_held_for_capacity_but_counts_for_the_next() -> No
     assert _reserve(FIVE + ONE, 4, begun=("node5",)) is not None
 
 
+def test_no_reserve_holds_up_what_is_down_on_a_node_that_is_off() -> None:
+    cluster = tables.read(f"{FIVE}{ONE}settings capacity_reserve=6\n")
+    incident = cluster.maintenance.incidents[0]
+    off = clusters.with_node(cluster, dataclasses.replace(cluster.nodes[incident.node], powered=False))
+    assert guards.capacity(cluster, incident, begun=(), avoid=()) is not None
+    assert guards.capacity(off, incident, begun=(), avoid=()) is None
+
+
 def test_without_a_reserve_no_capacity_is_counted() -> None:
     cluster = tables.read(FIVE + ONE)
     unknown = dataclasses.replace(cluster.instances["u-instance1"], disk_template="tape")
