@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import addresses, errors, joining, parameters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def cluster_of(**fields: object) -> clusters.Cluster:
@@ -35,7 +39,7 @@ def cluster_of(**fields: object) -> clusters.Cluster:
 def test_a_node_is_not_reached_where_another_one_is(hostvars: dict[str, str], *, is_refused: bool) -> None:
     cluster, fields = cluster_of(), {"hostvars": hostvars}
     refusal = "port 22, is where SSH reaches node1 already"
-    attempts = (
+    attempts: tuple[Callable[[], object], ...] = (
         lambda: parameters.node_modify(cluster, "node2", fields),
         lambda: joining.add(cluster, "n9", {"name": "node9", "primary_ip": "192.0.2.9", "group": "rack one", **fields}),
     )
