@@ -57,6 +57,7 @@ class ActionModule(module_answers.Action):
             return {**result, "failed": True, "msg": str(error)}
         waiting = [name for name in found.waiting if name not in left_out]
         replicas, starts = _without(found.replicas, left_out), _without(found.starts, left_out)
+        to_start = _facts(cluster, starts)
         concerned = {*found.waiting, *found.replicas, *found.starts}
         return {
             **result,
@@ -65,14 +66,13 @@ class ActionModule(module_answers.Action):
             "here": ["localhost"] if waiting or replicas or starts else [],
             "waiting": waiting,
             "replicas": _facts(cluster, replicas),
-            "starts": _facts(cluster, starts),
+            "starts": {name: [_with_peer(cluster, name, facts) for facts in many] for name, many in to_start.items()},
             "timeouts": {"replicas": _timeouts(cluster, replicas), "starts": _timeouts(cluster, starts)},
             "missed": [
                 *found.missed,
                 *(why for name, why in left_out.items() if name in concerned),
                 *_replicas_missed(cluster, told),
             ],
-            "connecting": _connecting(cluster, told),
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
 
@@ -86,6 +86,12 @@ def _facts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[
         name: instance_facts.step_facts(cluster, [cluster.instances[uuid] for uuid in uuids])
         for name, uuids in by_node.items()
     }
+
+
+def _with_peer(cluster: clusters.Cluster, primary: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """What a node needs to know to start an instance, with the node of its other replica."""
+    others = cluster.instances[facts["uuid"]].secondary_nodes
+    return {**facts, "peer": {"here": primary, "name": cluster.node_name(others[0])}} if others else facts
 
 
 def _timeouts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[str, int]:
@@ -119,11 +125,6 @@ def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list
         for node, name, replica in _replicas(cluster, told)
         if replica.get("text")
     ]
-
-
-def _connecting(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
-    """The instances (names) whose own other node answered about their replica: they get some seconds to connect."""
-    return sorted({name for _, name, _ in _replicas(cluster, told) if name})
 
 
 def _replicas(cluster: clusters.Cluster, told: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

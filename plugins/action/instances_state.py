@@ -1,7 +1,51 @@
-"""The action of the module `instances_state`: only the documented keys of its answer are taken."""
+"""The controller's half of `instances_state`: before instances start, what the nodes of their other replicas said."""
 
 from __future__ import annotations
 
-from ..plugin_utils import module_answers
+import json
+from typing import TYPE_CHECKING, Any
 
-ActionModule = module_answers.ModuleAction
+from ..plugin_utils import module_answers, node_results
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LARGEST = 20_000
+"""How long what a node says of its replica may be, as JSON, before another node is told."""
+
+
+class ActionModule(module_answers.Action):
+    """Hand the module of each instance with a `peer` whether that node answered about its replica, and what.
+
+    Only the node that is named as its peer says anything of an instance's other replica.
+    """
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        super().run(tmp, variables)
+        options = dict(self._task.args)
+        options["instances"] = [_with_peer(entry, variables) for entry in options.get("instances") or []]
+        found: dict[str, Any] = self._execute_module(
+            module_name="roundsman.cluster.instances_state", module_args=options, task_vars=variables
+        )
+        return found
+
+
+def _with_peer(entry: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    if not entry.get("peer"):
+        return entry
+    peer = entry["peer"]["name"]
+    steps = node_results.registered(variables, [peer], variable="epo_replicas")
+    results = steps.get(peer, {}).get("results") or []
+    own = next((result for result in results if result.get("name") == entry["name"]), None)
+    if own is None:
+        return entry
+    return {**entry, "peer": {**entry["peer"], "answered": True, "disks": _disks(own.get("disks"))}}
+
+
+def _disks(told: object) -> list[dict[str, Any]] | None:
+    """What a node says of its replica, fit for another node; None where it is not."""
+    if not isinstance(told, list) or not all(isinstance(disk, dict) for disk in told):
+        return None
+    shown = [{**disk, "text": module_answers.shown(str(disk.get("text", "")))} for disk in told]
+    return shown if len(json.dumps(shown)) <= LARGEST else None

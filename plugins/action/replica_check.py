@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import replacements, replicas, starts
+from ..module_utils.domain import replacements, starts
 from ..module_utils.storage import drbd_sides
 from ..plugin_utils import module_answers
 
@@ -70,29 +71,8 @@ def _node(given: Mapping[str, Any]) -> replacements.Node:
     found = answer.get("disks")
     if answer.get("failed") or answer.get("unreachable") or not isinstance(found, list):
         return replacements.Node(str(given["name"]), None, module_answers.shown(str(answer.get("msg") or "no answer")))
-    try:
-        return replacements.Node(str(given["name"]), tuple(_replica(disk) for disk in found))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return replacements.Node(str(given["name"]), None, "its answer cannot be understood")
-
-
-def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
-    return replacements.Replica(
-        text=module_answers.shown(str(disk["text"])),
-        disk=str(disk["disk"]),
-        peer_disk=str(disk["peer_disk"]),
-        is_connected=disk["connected"] is True,
-        generation=drbd_sides.decode_generation(disk["generation"]),
-        exists=disk["size"] is not None,
-        role=str(disk["role"]),
-        peer=str(disk["peer"]),
-        out_of_sync=disk["out_of_sync"] if isinstance(disk.get("out_of_sync"), int) else None,
-        alone=_alone(disk),
-    )
-
-
-def _alone(disk: Mapping[str, Any]) -> float | None:
-    """For how many seconds the node has not seen the replica in sync with its peer; None where it does not know."""
-    seen = disk.get("seen")
-    age = seen.get(disk.get("peer_address")) if isinstance(seen, dict) else None
-    return float(age) if isinstance(age, (int, float)) and 0 <= float(age) <= replicas.OLDEST else None
+    replicas = drbd_sides.decode_replicas(found)
+    if replicas is None:
+        return replacements.Node(str(given["name"]), None, drbd_sides.NOT_UNDERSTOOD)
+    told = tuple(dataclasses.replace(each, text=module_answers.shown(each.text)) for each in replicas)
+    return replacements.Node(str(given["name"]), told)

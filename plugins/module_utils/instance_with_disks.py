@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple
 
 from .domain import errors, hvparams
 from .domain import starts as start_rules
+from .domain.replacements import Node
 from .hypervisor import drivers, stepping
-from .storage import disks, templates
+from .storage import disks, drbd_sides, templates
 
 if TYPE_CHECKING:
     import pathlib
@@ -25,6 +26,16 @@ DISKS = {
     "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
 }
 """The options of an instance's disks beside those of the instance; without a template they are left alone."""
+PEER = {
+    "type": "dict",
+    "options": {
+        "here": {"type": "str", "required": True},
+        "name": {"type": "str", "required": True},
+        "answered": {"type": "bool", "default": False},
+        "disks": {"type": "list", "elements": "dict"},
+    },
+}
+"""The option of what the node of the other replica said of it."""
 
 
 def make(
@@ -35,11 +46,10 @@ def make(
     only_looks: bool,
     limit: Optional[float],
     opcode: str,
-    connects: bool = False,
 ) -> stepping.Made:
     """Start an instance on disks that are opened for it, or stop it and close them, unless this only looks.
 
-    `connects` says that the node of its other replica answers: one here that may be older is not started.
+    Where its `peer`, the node of its other replica, has answered, one here that may be older is not started.
 
     Raises:
         InvalidInput, Refused, Failed, Unconfirmed: as the hypervisor and the disk template do.
@@ -51,8 +61,9 @@ def make(
     storage = _storage(given, root, opcode=opcode)
     facts = dict(given)
     if starts and name not in hypervisor.running():
-        if connects:
-            _refuse_older(storage, name)
+        peer = given.get("peer")
+        if peer and peer["answered"]:
+            _refuse_older(storage, name, peer)
         templates.done(storage.steps(disks.State.ACTIVE))
         facts["devices"] = [disk.path for disk in storage.local_disks()]
     made = stepping.make(hypervisor, name, facts, starts=starts, only_looks=False, limit=limit)
@@ -69,40 +80,38 @@ def soft_stop(given: Mapping[str, Any], *, most: Optional[float]) -> Optional[fl
     return min(most, hvparams.kvm(texts).shutdown_timeout)
 
 
-def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str) -> stepping.Made:
-    """Have the replicas of an instance that runs elsewhere up, and closed, unless this only looks.
+def stand_by(
+    given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str
+) -> Tuple[stepping.Made, List[disks.LocalDisk]]:
+    """Have the replicas of an instance that runs elsewhere up, and closed, unless this only looks; and what they are.
 
     Raises:
-        InvalidInput, Refused, Failed: as the disk template does, and where a replica is not fit to follow.
+        InvalidInput, Refused, Failed: as the disk template does.
     """
     storage = _storage(given, root, opcode=opcode)
-    before, steps = _told(storage), storage.steps(disks.State.STANDBY)
+    known, steps = storage.local_disks(), storage.steps(disks.State.STANDBY)
     if only_looks:
-        return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before)
+        before = _told(known)
+        return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before), known
     templates.done(steps)
-    trouble = next((f"{disk.path} {disk.trouble}" for disk in storage.local_disks() if disk.trouble), "")
-    if trouble:
-        raise errors.Failed(trouble)
-    return stepping.Made(bool(steps), running=False, before=before, after=_told(storage))
+    found = storage.local_disks()
+    return stepping.Made(bool(steps), running=False, before=_told(known), after=_told(found)), found
 
 
-def _refuse_older(storage: Storage, name: str) -> None:
-    """Let the replicas connect; one that does not may be older, unless it was written since, and DRBD refuses nothing.
+def _refuse_older(storage: Storage, name: str, peer: Mapping[str, Any]) -> None:
+    """Let the replicas connect; those that do not are compared with what their peer said of its own.
 
     Raises:
-        Refused: it may be the older one.
+        Refused: they may be the older ones.
     """
     templates.done(storage.steps(disks.State.UP))
-    for disk in templates.until_connected(storage, time_limit=CONNECTING):
-        # One that stands alone, too: DRBD may have refused a peer that has newer data, or none in common.
-        is_newest = start_rules.is_known_newest(
-            is_connected=disk.is_connected, is_refused=bool(disk.trouble), generation=disk.generation
-        )
-        if disk.role and not is_newest:
-            raise errors.Refused(
-                f"{disk.path} ({disk.text}) may be older than the other one, whose node is back, and they did not "
-                f"connect: restore their link, or compare them with `roundsman instance start {name}`"
-            )
+    found = templates.until_connected(storage, time_limit=CONNECTING)
+    mine = Node(peer["here"], drbd_sides.decode_replicas(disks.as_result(found)["disks"]))
+    theirs = None if peer["disks"] is None else drbd_sides.decode_replicas(peer["disks"])
+    other = Node(peer["name"], theirs, "" if theirs else drbd_sides.NOT_UNDERSTOOD)
+    objection = start_rules.objection_apart(name, mine, other)
+    if objection:
+        raise errors.Refused(objection)
 
 
 def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> Storage:
@@ -117,5 +126,5 @@ def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> St
     )
 
 
-def _told(storage: Storage) -> str:
-    return ", ".join(disk.text for disk in storage.local_disks())
+def _told(found: List[disks.LocalDisk]) -> str:
+    return ", ".join(disk.text for disk in found)

@@ -83,11 +83,6 @@ missed:
   returned: success
   type: list
   elements: str
-connecting:
-  description: The instances whose own other node answered about their replica, so that they get some time to connect.
-  returned: success
-  type: list
-  elements: str
 stands:
   description: Whether maintenance is still held, and for what, in a sentence.
   returned: success

@@ -111,19 +111,36 @@ options:
             other node, or may have taken it there, and what is half made here is not ended.
         type: bool
         default: false
+      peer:
+        description:
+          - The node of its other DRBD replica, for V(started). If that node has I(answered), the replica here gets ten
+            seconds to connect before the instance starts. One that does not is compared with what that node said of
+            its own, and one that may be older is not started.
+          - On the controller I(answered) and I(disks) are taken from what the task that registered C(epo_replicas)
+            returned on that node.
+        type: dict
+        suboptions:
+          here:
+            description: The name of this node.
+            type: str
+            required: true
+          name:
+            description: The name of the other one.
+            type: str
+            required: true
+          answered:
+            description: Whether it said anything of its replica.
+            type: bool
+            default: false
+          disks:
+            description: What it said, as C(disks) in RV(results); missing where that cannot be understood.
+            type: list
+            elements: dict
   time_limit:
     description: >-
       The most that a soft stop may take, in seconds, before a hard one; an instance whose own
       I(hvparams.shutdown_timeout) is shorter gets that.
     type: float
-  connecting:
-    description: >-
-      The names of those instances whose other node answers and should have their other DRBD replica up. Before such a
-      one is started its replica gets ten seconds to connect. One that does not, or stands alone, and was not written
-      since, may be older and is not started.
-    type: list
-    elements: str
-    default: []
   opcode:
     description: What this step belongs to, for the node's journal.
     type: str
@@ -155,7 +172,8 @@ RETURN = r"""
 results:
   description: >-
     For each instance its C(name), whether it was C(changed), whether it is C(running) now, its C(state) in plain
-    words, and C(text), why it is not as it should be.
+    words, and C(text), why it is not as it should be. With V(standby) also C(disks), its replicas here, as
+    M(roundsman.cluster.instance_disks) returns them.
   returned: always
   type: list
   elements: dict
@@ -174,6 +192,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, instance_with_disks
 from ..module_utils.domain import errors
+from ..module_utils.storage import disks
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 ONLY_HERE = {"type": "bool", "default": False}
@@ -183,10 +202,15 @@ SPEC: Dict[str, Any] = {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS, "only_here": ONLY_HERE},
+        "options": {
+            **NAME,
+            **instance_options.FACTS,
+            **instance_with_disks.DISKS,
+            "only_here": ONLY_HERE,
+            "peer": instance_with_disks.PEER,
+        },
     },
     "time_limit": {"type": "float"},
-    "connecting": {"type": "list", "elements": "str", "default": []},
     "opcode": instance_options.SPEC["opcode"],
 }
 
@@ -215,22 +239,24 @@ def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     """Make one instance run, or not; what stands against it is its text."""
     name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
     wanted = module.params["state"]
+    more: Dict[str, Any] = {"text": ""}
     lock = instance_lock.held(name, root, opcode=opcode)
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
             if wanted == "standby":
-                made = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
+                made, found = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
+                trouble = next((f"{disk.path} {disk.trouble}" for disk in found if disk.trouble), "")
+                more = {"text": "" if module.check_mode else trouble, "disks": disks.as_result(found)["disks"]}
             else:
                 limit = instance_with_disks.soft_stop(entry, most=module.params["time_limit"])
-                starts = {"starts": wanted == "started", "connects": name in module.params["connecting"]}
                 made = instance_with_disks.make(
-                    entry, root, only_looks=module.check_mode, limit=limit, opcode=opcode, **starts
+                    entry, root, starts=wanted == "started", only_looks=module.check_mode, limit=limit, opcode=opcode
                 )
     except errors.RoundsmanError as error:
         unknown = dict.fromkeys(("before", "state"), "not known")
         return {"name": name, "changed": False, "running": None, "text": str(error), **unknown}
     told = {"before": made.before, "state": made.after}
-    return {"name": name, "changed": made.changed, "running": made.running, "text": "", **told}
+    return {"name": name, "changed": made.changed, "running": made.running, **more, **told}
 
 
 if __name__ == "__main__":

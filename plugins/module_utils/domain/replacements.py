@@ -8,7 +8,7 @@ from typing import Optional, Sequence, Tuple
 from .drbd import Disk, Generation, Role
 from .drbd_generations import Relation, bare, has_data_of, relation
 
-_WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
+WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _if_apart(instance: str, node: str) -> str:
 
 
 def _may_go(mine: Replica, other: Replica, recorded: str) -> bool:
-    if not other.exists or other.disk in _WORTHLESS:
+    if not other.exists or other.disk in WORTHLESS:
         return True
     if mine.is_connected and other.is_connected:
         return other.peer_disk == Disk.UP_TO_DATE.value

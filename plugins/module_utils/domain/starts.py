@@ -10,6 +10,7 @@ the primary's was outdated, a person says whose data are given up.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
 from . import replacements
@@ -17,7 +18,6 @@ from .drbd import Disk, Role
 from .drbd_generations import Relation, age, relation
 
 if TYPE_CHECKING:
-    from .drbd import Generation
     from .replacements import Node, Replica
 
 _WHOLE = frozenset({Disk.UP_TO_DATE.value, Disk.CONSISTENT.value, Disk.OUTDATED.value})
@@ -47,6 +47,43 @@ def objection(
         ),
         "",
     )
+
+
+def objection_apart(instance: str, primary: Node, peer: Node) -> str:
+    """Why an instance of which a replica does not have its peer, whose node answers, is not started; '' if it may be.
+
+    The `peer` said what it has before the primary's replicas came up: of those that have connected DRBD knows better.
+    What it has of the others is compared, or it has nothing whole.
+    """
+    ours, theirs = primary.replicas or (), peer.replicas or ()
+    if not any(_is_apart(mine) for mine in ours):
+        return ""
+    pairs = [(mine, other) for mine, other in _pairs(ours, theirs) if _is_apart(mine)]
+    if len(ours) != len(theirs) or any(_is_unknown(mine, other) for mine, other in pairs):
+        told = ", ".join(mine.text for mine in ours if _is_apart(mine))
+        said = peer.why or ", ".join(other.text for _, other in pairs) or "it lists no replica"
+        return (
+            f"the replica of {instance} on {primary.name} ({told}) may be older than the one on {peer.name} ({said}), "
+            "and they did not connect: it is not started. Restore their link, or compare them with "
+            f"`roundsman instance start {instance}`"
+        )
+    return objection(
+        instance,
+        dataclasses.replace(primary, replicas=tuple(mine for mine, _ in pairs)),
+        dataclasses.replace(peer, replicas=tuple(other for _, other in pairs)),
+    )
+
+
+def _is_apart(mine: Replica) -> bool:
+    """Whether a replica is up without its peer; of one that is down, or no replica, no disk is opened."""
+    return bool(mine.role) and not mine.is_connected
+
+
+def _is_unknown(mine: Replica, other: Replica) -> bool:
+    """Whether the peer may have data there that cannot be compared."""
+    if not other.exists or other.disk in replacements.WORTHLESS:
+        return False
+    return other.disk not in _WHOLE or mine.generation is None or other.generation is None
 
 
 def _open_there(instance: str, primary: Node, peer: Node) -> str:
@@ -126,14 +163,6 @@ def _outdated(instance: str, primary: Node, mine: Replica, peer: Node) -> str:
         f"{peer.name} without it: it is not started there. Bring {peer.name} back and restore the replication link, "
         f"then retry. If the data on {peer.name} are lost or nobody needs them, {_discarding(instance, peer)}"
     )
-
-
-def is_known_newest(*, is_connected: bool, is_refused: bool, generation: Optional[Generation]) -> bool:
-    """Whether a replica needs no comparison with its peer: it has it, or was written since it lost it.
-
-    Where DRBD refuses the connection, though the peer is up, that may have been written, too.
-    """
-    return is_connected or (not is_refused and generation is not None and generation.bitmap != 0)
 
 
 def _connecting(instance: str, node: str, mine: Replica, other: Replica) -> Tuple[str, str]:

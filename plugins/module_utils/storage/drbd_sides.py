@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..domain import errors
+from ..domain import errors, replacements, replicas
 from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+
+NOT_UNDERSTOOD = "its answer cannot be understood"
 
 
 def encode(side: Side) -> Dict[str, Any]:
@@ -79,3 +81,33 @@ def decode_generation(told: Optional[Mapping[str, Any]]) -> Optional[Generation]
         return None
     current, bitmap, *history = (int(each, 16) for each in told["identifiers"])
     return Generation(current, bitmap, tuple(history), bool(told["crashed_primary"]))
+
+
+def decode_replicas(told: Sequence[Mapping[str, Any]]) -> Optional[Tuple[replacements.Replica, ...]]:
+    """The replicas of an instance on a node, as `disks.as_result` told them; None if that cannot be understood."""
+    try:
+        return tuple(_replica(disk) for disk in told)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
+
+
+def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
+    return replacements.Replica(
+        text=str(disk["text"]),
+        disk=str(disk["disk"]),
+        peer_disk=str(disk["peer_disk"]),
+        is_connected=disk["connected"] is True,
+        generation=decode_generation(disk["generation"]),
+        exists=disk["size"] is not None,
+        role=str(disk["role"]),
+        peer=str(disk["peer"]),
+        out_of_sync=disk["out_of_sync"] if isinstance(disk.get("out_of_sync"), int) else None,
+        alone=_alone(disk),
+    )
+
+
+def _alone(disk: Mapping[str, Any]) -> Optional[float]:
+    """For how many seconds the node has not seen the replica in sync with its peer; None where it does not know."""
+    seen = disk.get("seen")
+    age = seen.get(disk.get("peer_address")) if isinstance(seen, dict) else None
+    return float(age) if isinstance(age, (int, float)) and 0 <= float(age) <= replicas.OLDEST else None

@@ -224,7 +224,6 @@ def test_every_variable_of_a_playbook_is_tried() -> None:
     own |= {
         "epo_replicas",
         "epo_returned",
-        "epo_seen",
         "epo_power",
         "epo_shown",
         "epo_wait",

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
 PACKAGE = "ansible_collections.roundsman.cluster.plugins.action"
 NAMES = sorted(path.stem for path in (PLUGINS / "action").glob("*.py"))
-HANDED_ON = "instance_disks"
-"""Its action adds an option and hands the rest to its module, which checks them."""
+HANDED_ON = {"instance_disks", "instances_state"}
+"""Their actions add something and hand the rest to their modules, which check it."""
 OPTION = {"type": "str", "required": False, "default": None, "choices": None, "elements": None}
 ALWAYS = {"changed", "failed", "msg"}
 INSTANCE = {"name": "inst1", "uuid": "i1", "disk_template": "drbd", "disks": [{"name": "r0"}]}

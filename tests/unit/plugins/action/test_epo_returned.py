@@ -34,23 +34,31 @@ def test_only_its_own_primary_says_that_an_instance_runs_again(
 
 
 @pytest.mark.parametrize(
-    ("node", "results", "found"),
+    ("node", "results", "lines"),
     [
-        ("node3", [{"name": "inst1", "text": "it stands alone"}], ["inst1"]),
-        ("node2", [{"name": "inst1"}], []),  # not its secondary
+        ("node3", [{"name": "inst1", "text": "it stands alone"}], ["the replica of inst1 on node3: it stands alone"]),
+        # Not its secondary.
+        ("node2", [{"name": "inst1", "text": "it is"}], ["the replica of an instance on node2: it is"]),
         ("node3", [{"name": ["inst1"]}, {}, {"name": "nobody's"}], []),
         ("node3", None, []),
     ],
 )
-def test_only_its_own_other_node_says_that_an_instance_gets_time_to_connect(
-    node: str, results: Any, found: list[str]
+def test_a_bad_answer_ends_nothing_and_names_no_instance_but_those_of_its_node(
+    node: str, results: Any, lines: list[str]
 ) -> None:
     told: dict[str, Any] = {"hostvars": {name: {} for name in ("node1", "node2", "node3", "node10")}}
     told["hostvars"][node] = {"epo_replicas": {"results": results}, "epo_step": {"results": results}}
-    assert epo_returned._connecting(small_cluster.make(), told) == found
     assert epo_returned._running(small_cluster.make(), told) == set()
-    lines = epo_returned._replicas_missed(small_cluster.make(), told)
-    assert lines == (["the replica of inst1 on node3: it stands alone"] if found else [])
+    assert epo_returned._replicas_missed(small_cluster.make(), told) == lines
+
+
+def test_what_starts_is_given_with_the_node_of_its_other_replica(controller: Controller) -> None:
+    standing = changes.EpoStands(("n2", "n3"), ("i1",), "root", returning=True)
+    controller.configure(changes.apply_all(small_cluster.make(), [standing], now=1.0))
+    variables: dict[str, Any] = {"hostvars": {node: {"epo_answer": {}} for node in ("node2", "node3")}}
+    result = controller.run("epo_returned", is_check=True, nodes={"node2": "n2", "node3": "n3"}, variables=variables)
+    assert [one["peer"] for one in result["starts"]["node2"]] == [{"here": "node2", "name": "node3"}]
+    assert "peer" not in result["replicas"]["node3"][0]
 
 
 def test_a_node_that_plays_leave_out_is_not_waited_for_and_told_with_the_reason(controller: Controller) -> None:

@@ -73,10 +73,23 @@ def fixture_world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def make(folder: Path, *, starts: bool, only_looks: bool = False, connects: bool = False, **given: Any) -> Any:
+@pytest.fixture(name="apart")
+def fixture_apart(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Replicas that do not connect are not waited for."""
+    monkeypatch.setattr(instance_with_disks, "CONNECTING", 0.0)
+    return world
+
+
+def make(folder: Path, *, starts: bool, only_looks: bool = False, **given: Any) -> Any:
     return instance_with_disks.make(
-        {**GIVEN, **given}, folder, starts=starts, only_looks=only_looks, connects=connects, limit=5.0, opcode="1/0"
+        {**GIVEN, **given}, folder, starts=starts, only_looks=only_looks, limit=5.0, opcode="1/0"
     )
+
+
+def said(*replicas: Mapping[str, Any]) -> dict[str, Any]:
+    """What the node of the other replica answered."""
+    found = [disks.LocalDisk("/dev/drbd3", 64.0, text="Secondary, Connecting", **replica) for replica in replicas]
+    return {"here": "node1", "name": "node2", "answered": True, "disks": disks.as_result(found)["disks"]}
 
 
 def test_its_disks_are_opened_before_it_starts_and_closed_after_it_has_stopped(world: World, tmp_path: Path) -> None:
@@ -86,45 +99,47 @@ def test_its_disks_are_opened_before_it_starts_and_closed_after_it_has_stopped(w
 
 
 APART = {"role": "Secondary", "disk": "UpToDate", "is_connected": False}
-ALONE, WROTE_ALONE = drbd.Generation(0x10), drbd.Generation(0x20, bitmap=0x10)
+BEFORE, WROTE_ALONE, OTHER_WROTE = drbd.Generation(0x10), drbd.Generation(0x20, 0x10), drbd.Generation(0x30, 0x10)
+OLD, NEW, OTHER_NEW = ({**APART, "generation": each} for each in (BEFORE, WROTE_ALONE, OTHER_WROTE))
 
 
 @pytest.mark.parametrize(
-    ("replica", "trouble"),
+    ("replica", "peer"),
     [
-        ({**APART, "is_connected": True, "generation": ALONE}, ""),
-        ({**APART, "generation": WROTE_ALONE}, ""),
+        ({**OLD, "is_connected": True}, said(OTHER_NEW)),
+        (NEW, said(OLD)),
+        (OLD, said(OLD)),
+        (OTHER_NEW, {**said(), "answered": False, "disks": None}),
     ],
+    ids=["connected", "written since", "the same", "no answer"],
 )
-def test_where_the_other_replica_is_up_one_starts_that_has_it_or_was_written_since(
-    world: World, tmp_path: Path, replica: dict[str, Any], trouble: str
+def test_where_the_other_node_answers_a_replica_starts_that_has_its_peer_or_is_not_older(
+    apart: World, tmp_path: Path, replica: dict[str, Any], peer: dict[str, Any]
 ) -> None:
-    world.replica, world.trouble = replica, trouble
-    assert make(tmp_path, starts=True, connects=True).running
-    assert world.happened == ["up", "active", "start /dev/drbd3"]
+    apart.replica = replica
+    assert make(tmp_path, starts=True, peer=peer).running
+    assert apart.happened == [*(["up"] if peer["answered"] else []), "active", "start /dev/drbd3"]
 
 
 @pytest.mark.parametrize(
-    ("generation", "trouble"),
+    ("replica", "peer", "text"),
     [
-        (ALONE, ""),
-        (ALONE, "stands alone"),
-        (None, ""),
-        (None, "stands alone"),
-        # DRBD has refused the connection itself: both were written, and a person chooses.
-        (WROTE_ALONE, "stands alone"),
+        # A restored configuration: the instance was failed over after this replica had been written alone.
+        (NEW, said(OTHER_NEW), "both replicas of web1 were written since they parted"),
+        (OLD, said(OTHER_NEW), "is older than the one on node2"),
+        (NEW, {**said(), "disks": None}, r"may be older than .* node2 \(its answer cannot be understood\)"),
+        (NEW, {**said(), "disks": [{}]}, "its answer cannot be understood.*`roundsman instance start web1`"),
+        ({**APART, "generation": None}, said(OLD), "may be older than the one on node2"),
     ],
 )
-def test_where_the_other_replica_is_up_one_that_may_be_older_is_not_started(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: drbd.Generation | None, trouble: str
+def test_where_the_other_node_answers_a_replica_that_may_be_older_is_not_started(
+    apart: World, tmp_path: Path, replica: dict[str, Any], peer: dict[str, Any], text: str
 ) -> None:
-    monkeypatch.setattr(instance_with_disks, "CONNECTING", 0.0)
-    world.trouble = trouble
-    world.replica = {**APART, "generation": generation}
-    with pytest.raises(errors.Refused, match=r"may be older than the other one, .*`roundsman instance start web1`"):
-        make(tmp_path, starts=True, connects=True)
-    assert world.happened == ["up"]
-    assert make(tmp_path, starts=True).running, "nobody waits for a replica that is not up"
+    for trouble in ("", "stands alone"):
+        apart.trouble, apart.replica, apart.happened = trouble, replica, []
+        with pytest.raises(errors.Refused, match=text):
+            make(tmp_path, starts=True, peer=peer)
+        assert apart.happened == ["up"]
 
 
 def test_it_does_not_start_on_disks_that_cannot_be_opened(world: World, tmp_path: Path) -> None:
@@ -151,10 +166,9 @@ def test_a_diskless_instance_starts_on_the_devices_it_is_given(world: World, tmp
 
 
 def test_a_copy_of_what_runs_elsewhere_stands_by_and_one_that_cannot_is_told(world: World, tmp_path: Path) -> None:
-    only_looks = instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=True, opcode="1/0")
+    only_looks, _ = instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=True, opcode="1/0")
     assert (only_looks.changed, only_looks.after, world.happened) == (True, "standby", [])
-    assert instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0").after == "Secondary, Connected"
-    assert world.happened == ["standby"]
     world.trouble = "is down on this node"
-    with pytest.raises(errors.Failed, match="/dev/drbd3 is down on this node"):
-        instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0")
+    made, found = instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0")
+    assert (made.after, [disk.trouble for disk in found]) == ("Secondary, Connected", ["is down on this node"])
+    assert world.happened == ["standby"]

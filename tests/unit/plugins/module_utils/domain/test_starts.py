@@ -160,3 +160,45 @@ def test_an_outdated_replica_holds_no_start_up_where_the_primary_is_in_sync_with
         assert (refusal(mine, theirs) == "") is (starts_it and is_outdated)
     syncing = dataclasses.replace(mine, peer_disk="Inconsistent")
     assert "no data in common" in refusal(syncing, replica(Generation(0x40), disk))
+
+
+def apart(mine: Replica, other: Replica | None) -> str:
+    peer = Node("node2", None if other is None else (TOGETHER, other))
+    return starts.objection_apart("web1", Node("node1", (TOGETHER, mine)), peer)
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (TOGETHER, None),
+        (dataclasses.replace(ALONE, role=""), replica(THEIRS)),
+        (ALONE, ALONE),
+        (replica(OURS), ALONE),
+        (ALONE, replica(THEIRS, "Inconsistent")),
+        (replica(None), replica(None, "Diskless")),
+        (ALONE, dataclasses.replace(replica(None, ""), exists=False)),
+    ],
+    ids=["connected", "down here", "the same", "newer", "not whole", "no disk", "no replica"],
+)
+def test_a_replica_without_its_peer_is_started_at_a_return_if_it_is_not_older_than_a_whole_one(
+    mine: Replica, other: Replica | None
+) -> None:
+    assert apart(mine, other) == ""
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "text"),
+    [
+        (replica(OURS), replica(THEIRS), "`roundsman instance start web1 --discard node1`"),
+        (ALONE, replica(THEIRS), "is older than the one on node2"),
+        (replica(OURS), None, "may be older than the one on node2 (it lists no replica)"),
+        (replica(OURS), replica(None), "compare them with `roundsman instance start web1`"),
+        (replica(OURS), dataclasses.replace(ALONE, disk="", role=""), "may be older"),
+        (replica(None), ALONE, "may be older"),
+        (replica(OURS), dataclasses.replace(ALONE, role="Primary"), "so it may run there"),
+    ],
+)
+def test_a_replica_that_may_be_older_waits_for_a_person_at_a_return(
+    mine: Replica, other: Replica | None, text: str
+) -> None:
+    assert text in apart(mine, other)
