@@ -109,7 +109,7 @@ def with_actions_of_their_own() -> list[str]:
     return [
         name
         for name, plugin in plugins.items()
-        if plugin is not module_answers.ModuleAction and name not in {"record", HANDED_ON}
+        if plugin is not module_answers.ModuleAction and name not in {"record", *HANDED_ON}
     ]
 
 

@@ -175,8 +175,10 @@ def test_what_is_printed_has_no_control_characters_and_an_end() -> None:
         ("drbd_info", {"version": 8, "sides": [None]}),
         ("instance_disks", {"disks": [{}, None]}),
         ("instances_state", {"missed": [None]}),
+        ("instances_state", {"results": None}),
+        ("instance_info", {"running": None}),
     ],
 )
-def test_a_list_with_nothing_as_an_element_refuses_the_answer(name: str, answer: dict[str, Any]) -> None:
+def test_no_list_or_one_with_nothing_as_an_element_refuses_the_answer(name: str, answer: dict[str, Any]) -> None:
     with pytest.raises(module_answers.UnexpectedAnswer, match="must be list"):
         module_answers.documented(name, answer)
