@@ -49,6 +49,7 @@ class ActionModule(module_answers.Action):
                 among=set(options["nodes"].values()),
                 answered=_answered(told, options["nodes"]),
                 running=_running(cluster, told),
+                reasons=_reasons(cluster, told),
             )
             stated = _stated(found, ends=options["ends"], is_forced=options["ignore_failures"])
             if stated and not self._task.check_mode:
@@ -108,14 +109,30 @@ def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> set[str]:
 
 def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     """The instances that run, each as its own primary says: no node says anything of another's."""
-    nodes = {node.name: node.uuid for node in cluster.nodes.values()}
-    running = {
-        (nodes[name], replica["name"])
-        for name, step in node_results.registered(told, nodes, variable="epo_step").items()
-        for replica in step.get("results") or []
-        if replica.get("running") is True and isinstance(replica.get("name"), str)
+    return {uuid for uuid, result in _steps(cluster, told).items() if result.get("running") is True}
+
+
+def _reasons(cluster: clusters.Cluster, told: Mapping[str, Any]) -> dict[str, str]:
+    """Why instances (UUIDs) do not run, each as its own primary says."""
+    return {
+        uuid: module_answers.shown(result["text"])
+        for uuid, result in _steps(cluster, told).items()
+        if isinstance(result.get("text"), str)
     }
-    return {uuid for uuid, instance in cluster.instances.items() if (instance.primary_node, instance.name) in running}
+
+
+def _steps(cluster: clusters.Cluster, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What its own primary answered of each instance (UUID) that it was to start."""
+    own = {
+        (cluster.node_name(instance.primary_node), instance.name): uuid for uuid, instance in cluster.instances.items()
+    }
+    names = [node.name for node in cluster.nodes.values()]
+    return {
+        own[node, result["name"]]: result
+        for node, step in node_results.registered(told, names, variable="epo_step").items()
+        for result in step.get("results") or []
+        if isinstance(result.get("name"), str) and (node, result["name"]) in own
+    }
 
 
 def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:

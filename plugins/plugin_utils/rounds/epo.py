@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import changes, errors, known_off, unfinished_moves
@@ -230,10 +231,18 @@ class Return:
     missed: tuple[str, ...] = ()
 
 
-def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], running: set[str]) -> Return:
+def returned(
+    cluster: clusters.Cluster,
+    *,
+    among: set[str],
+    answered: set[str],
+    running: set[str],
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> Return:
     """Strike off the nodes that answered and the instances that run (UUIDs), as far as nodes `among` these are meant.
 
-    An instance starts when all its nodes are back. Nobody waits for a node that is offline.
+    `reasons` are why instances (UUIDs) did not start, as their primaries say. An instance starts when all its nodes are
+    back. Nobody waits for a node that is offline.
     """
     known = cluster.maintenance.epo
     if known is None:
@@ -258,12 +267,17 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         {cluster.node_name(node): found for node, found in starts.items()},
         (
             *missed,
-            *(_missed_text(clusters.observed(cluster, silent=nodes), instance, nodes) for instance in meant),
+            *(
+                _missed_text(
+                    clusters.observed(cluster, silent=nodes), instance, nodes, why=reasons.get(instance.uuid, "")
+                )
+                for instance in meant
+            ),
         ),
     )
 
 
-def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance, missing: Sequence[str]) -> str:
+def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance, missing: Sequence[str], *, why: str) -> str:
     text = f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}"
     unfinished = unfinished_moves.text(cluster, instance)
     again = "; then run `roundsman cluster epo --on` again, which ends the hold"
@@ -271,7 +285,7 @@ def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance, missing
         return f"{text}, and is not started, as {unfinished}{again}"
     others = [cluster.node_name(uuid) for uuid in instance.secondary_nodes if uuid in missing]
     if not others or instance.primary_node in missing:
-        return text
+        return f"{text}: {why}" if why else text
     return (
         f"{text}: it waits for {', '.join(others)}, which may have newer data. If that does not come back, run "
         f"`roundsman instance start {instance.name}`, which starts it without its replica there if it may{again}"

@@ -52,6 +52,28 @@ def test_a_bad_answer_ends_nothing_and_names_no_instance_but_those_of_its_node(
     assert epo_returned._replicas_missed(small_cluster.make(), told) == lines
 
 
+@pytest.mark.parametrize(
+    ("node", "result", "lines"),
+    [
+        (
+            "node2",
+            {"name": "inst1", "text": "it may be older\x1b"},
+            ["inst1 does not run on node2: it may be older\\x1b"],
+        ),
+        ("node2", {"name": "inst1", "text": ["x"]}, ["inst1 does not run on node2"]),
+        ("node3", {"name": "inst1", "text": "it is mine"}, ["inst1 does not run on node2"]),
+    ],
+)
+def test_what_does_not_run_is_named_with_the_reason_of_its_own_primary(
+    controller: Controller, node: str, result: dict[str, Any], lines: list[str]
+) -> None:
+    standing = changes.EpoStands((), ("i1",), "root", returning=True)
+    controller.configure(changes.apply_all(small_cluster.make(), [standing], now=1.0))
+    variables: dict[str, Any] = {"hostvars": {"node2": {}, "node3": {}, node: {"epo_step": {"results": [result]}}}}
+    told = controller.run("epo_returned", is_check=True, nodes={"node2": "n2", "node3": "n3"}, variables=variables)
+    assert told["missed"] == lines
+
+
 def test_what_starts_is_given_with_the_node_of_its_other_replica(controller: Controller) -> None:
     standing = changes.EpoStands(("n2", "n3"), ("i1",), "root", returning=True)
     controller.configure(changes.apply_all(small_cluster.make(), [standing], now=1.0))
