@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from .domain import errors, hvparams
 from .domain import starts as start_rules
-from .domain.replacements import Node
 from .hypervisor import drivers, stepping
-from .storage import disks, drbd_sides, templates
+from .storage import disks, templates
 
 if TYPE_CHECKING:
     import pathlib
@@ -24,18 +23,18 @@ DISKS = {
     "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
     "vg": {"type": "str", "default": "roundsman"},
     "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
-}
-"""The options of an instance's disks beside those of the instance; without a template they are left alone."""
-PEER = {
-    "type": "dict",
-    "options": {
-        "here": {"type": "str", "required": True},
-        "name": {"type": "str", "required": True},
-        "answered": {"type": "bool", "default": False},
-        "disks": {"type": "list", "elements": "dict"},
+    "only_here": {"type": "bool", "default": False},
+    "peer": {
+        "type": "dict",
+        "options": {
+            "here": {"type": "str", "required": True},
+            "name": {"type": "str", "required": True},
+            "answered": {"type": "bool", "default": False},
+            "disks": {"type": "list", "elements": "dict"},
+        },
     },
 }
-"""The option of what the node of the other replica said of it."""
+"""The options of where an instance runs and of its disks, which are left alone without a template."""
 
 
 def make(
@@ -82,8 +81,10 @@ def soft_stop(given: Mapping[str, Any], *, most: Optional[float]) -> Optional[fl
 
 def stand_by(
     given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str
-) -> Tuple[stepping.Made, List[disks.LocalDisk]]:
-    """Have the replicas of an instance that runs elsewhere up, and closed, unless this only looks; and what they are.
+) -> Tuple[stepping.Made, Dict[str, Any]]:
+    """Have the replicas of an instance that runs elsewhere up, and closed, unless this only looks.
+
+    Beside it are those `disks`, and why one does not get in sync (`text`).
 
     Raises:
         InvalidInput, Refused, Failed: as the disk template does.
@@ -92,10 +93,13 @@ def stand_by(
     known, steps = storage.local_disks(), storage.steps(disks.State.STANDBY)
     if only_looks:
         before = _told(known)
-        return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before), known
+        made = stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before)
+        return made, {"text": "", "disks": disks.as_result(known)["disks"]}
     templates.done(steps)
     found = storage.local_disks()
-    return stepping.Made(bool(steps), running=False, before=_told(known), after=_told(found)), found
+    trouble = next((f"{disk.path} {disk.trouble}" for disk in found if disk.trouble), "")
+    made = stepping.Made(bool(steps), running=False, before=_told(known), after=_told(found))
+    return made, {"text": trouble, "disks": disks.as_result(found)["disks"]}
 
 
 def _refuse_older(storage: Storage, name: str, peer: Mapping[str, Any]) -> None:
@@ -106,10 +110,8 @@ def _refuse_older(storage: Storage, name: str, peer: Mapping[str, Any]) -> None:
     """
     templates.done(storage.steps(disks.State.UP))
     found = templates.until_connected(storage, time_limit=CONNECTING)
-    mine = Node(peer["here"], drbd_sides.decode_replicas(disks.as_result(found)["disks"]))
-    theirs = None if peer["disks"] is None else drbd_sides.decode_replicas(peer["disks"])
-    other = Node(peer["name"], theirs, "" if theirs else drbd_sides.NOT_UNDERSTOOD)
-    objection = start_rules.objection_apart(name, mine, other)
+    mine = disks.as_node(peer["here"], disks.as_result(found)["disks"])
+    objection = start_rules.objection_apart(name, mine, disks.as_node(peer["name"], peer["disks"]))
     if objection:
         raise errors.Refused(objection)
 

@@ -192,23 +192,15 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, instance_with_disks
 from ..module_utils.domain import errors
-from ..module_utils.storage import disks
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
-ONLY_HERE = {"type": "bool", "default": False}
 SPEC: Dict[str, Any] = {
     "state": {"type": "str", "required": True, "choices": ["started", "stopped", "standby"]},
     "instances": {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {
-            **NAME,
-            **instance_options.FACTS,
-            **instance_with_disks.DISKS,
-            "only_here": ONLY_HERE,
-            "peer": instance_with_disks.PEER,
-        },
+        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS},
     },
     "time_limit": {"type": "float"},
     "opcode": instance_options.SPEC["opcode"],
@@ -244,9 +236,7 @@ def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
             if wanted == "standby":
-                made, found = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
-                trouble = next((f"{disk.path} {disk.trouble}" for disk in found if disk.trouble), "")
-                more = {"text": "" if module.check_mode else trouble, "disks": disks.as_result(found)["disks"]}
+                made, more = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
             else:
                 limit = instance_with_disks.soft_stop(entry, most=module.params["time_limit"])
                 made = instance_with_disks.make(

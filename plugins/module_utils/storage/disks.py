@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 from ..domain import errors
+from ..domain.replacements import Node
 from . import drbd_sides
 
 if TYPE_CHECKING:
@@ -199,6 +200,12 @@ def as_result(found: List[LocalDisk]) -> Dict[str, Any]:
         "progress": min((disk.progress for disk in found), default=100.0),
         "node_id": next((disk.node_id for disk in found if disk.node_id is not None), None),
     }
+
+
+def as_node(name: str, told: Optional[Sequence[Mapping[str, Any]]]) -> Node:
+    """A node with what `as_result` told of its disks; without replicas where that is missing or not understood."""
+    replicas = None if told is None else drbd_sides.decode_replicas(told)
+    return Node(name, replicas, "" if replicas is not None else drbd_sides.NOT_UNDERSTOOD)
 
 
 def _end(given: Optional[Mapping[str, Any]]) -> Optional[End]:

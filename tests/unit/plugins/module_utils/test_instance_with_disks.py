@@ -170,5 +170,6 @@ def test_a_copy_of_what_runs_elsewhere_stands_by_and_one_that_cannot_is_told(wor
     assert (only_looks.changed, only_looks.after, world.happened) == (True, "standby", [])
     world.trouble = "is down on this node"
     made, found = instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0")
-    assert (made.after, [disk.trouble for disk in found]) == ("Secondary, Connected", ["is down on this node"])
+    assert (made.after, found["text"]) == ("Secondary, Connected", "/dev/drbd3 is down on this node")
+    assert [disk["trouble"] for disk in found["disks"]] == ["is down on this node"]
     assert world.happened == ["standby"]
