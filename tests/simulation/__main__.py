@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.simulation import case, mutants, shrink, trial
+from tests.simulation import case, frequent, mutants, shrink, trial
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def _play(options: argparse.Namespace) -> None:
 
 def _made(seed: int, options: argparse.Namespace) -> case.Case:
     if options.frequent:
-        return mutants.frequent(options.mutant, seed)
+        return frequent.FREQUENT[options.mutant].case(seed)
     return case.shaped(seed) if options.shaped else case.of_seed(seed, steps=options.steps)
 
 
@@ -85,8 +85,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--frequent", action="store_true", help="with the faults and steps that find that bug soon")
     parser.add_argument("--shaped", action="store_true", help="few kinds of steps and few faults, which are frequent")
     options = parser.parse_args()
-    if options.frequent and options.mutant not in mutants.FREQUENT:
-        parser.error(f"--frequent takes --mutant with one of {', '.join(mutants.FREQUENT)}")
+    if options.frequent and options.mutant not in frequent.FREQUENT:
+        parser.error(f"--frequent takes --mutant with one of {', '.join(frequent.FREQUENT)}")
     return options
 
 

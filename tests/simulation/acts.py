@@ -38,6 +38,8 @@ def record(world: World, run: Path, *stated: changes.Change) -> None:
     world.lines[run] = (run / run_records.CHANGES).read_bytes()
     if world.happens("power-loss-after-record"):
         world.cut_power(RECORD, "after a record")
+    if world.happens("kill-after-record"):
+        world.kill_soon(RECORD, "after a record")
     world.tell("recorded by", f"{run.parent.name}/{run.name}", *(type(change).__name__ for change in stated))
 
 
@@ -71,6 +73,12 @@ def check_linked(world: World, instance: str, source: str) -> None:
 def may_fail(world: World, where: str) -> None:
     if world.happens("play-fails"):
         raise PlayFailed(f"the world lets it fail {where}")
+
+
+def may_break_off(world: World) -> None:
+    """A look at what is true may not reach its nodes."""
+    if world.happens("look-fails"):
+        raise PlayFailed("the look breaks off")
 
 
 def replicas(world: World, instance: str) -> Replicas:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FULL_SECONDS = 40.0
 """For how long a disk is full at the most."""
+NO_ROOM = 0.5
+"""How often a file finds no room meanwhile: others take room, and give it back, all the time."""
 FAILING_SECONDS = 60.0
 """Within how many seconds a failed sync is followed by a loss of power, where it is."""
 
@@ -52,7 +54,8 @@ class Disk:
         if world.happens("disk-full"):
             self._full_until = world.now + world.rng("disk").random() * FULL_SECONDS
         has_grown = not is_folder and found.st_size > len(self._content.get(found.st_ino, b""))
-        if has_grown and world.now < self._full_until and not world.is_calm:
+        is_full = has_grown and world.now < self._full_until and not world.is_calm
+        if is_full and world.rng("room").random() < NO_ROOM:
             world.tell("the disk is full")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if world.happens("sync-fails"):

@@ -53,6 +53,11 @@ class Watch:
         """How many jobs have ended."""
         return len(self._ended)
 
+    @property
+    def last_end(self) -> float:
+        """When a job was last seen to end, 0 for never."""
+        return max(self._seen_ended.values(), default=0.0)
+
     def acknowledge(self, jobs: Sequence[values.Job]) -> None:
         """A client was told that its jobs are there."""
         for job in jobs:
@@ -171,18 +176,21 @@ class Watch:
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
 
     def _look_at_incidents(self, service: Service, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
-        """No incident fails because moves ended with the controller, unless that has happened too often."""
+        """No incident fails because moves were lost, or refused before they began, unless that was too often."""
         open_before = (
             {incident.uuid for incident in before.maintenance.incidents if incident.is_open} if before else set()
         )
         for incident in now.maintenance.incidents:
             if incident.uuid not in open_before or incident.repair_status is not RepairStatus.FAILED:
                 continue
+            if missing := [number for number in incident.jobs if service.queue._book.find(number) is None]:
+                self._world.violated(f"an incident fails because its jobs {missing} were never in the queue")
             jobs = [service.queue.jobs[number] for number in incident.jobs if number in service.queue.jobs]
             failed = [job for job in jobs if job.is_final and job.status is not values.Status.SUCCESS]
-            lost = [job for job in failed if any(_is_lost(opcode) for opcode in job.opcodes)]
-            if len(jobs) == len(incident.jobs) and failed == lost and 0 < len(lost) <= outcomes.RETRIES:
-                self._world.violated(f"an incident fails because {len(lost)} moves were lost: {incident.reason}")
+            spared = [job for job in failed if any(_is_lost(opcode) or _is_refused(opcode) for opcode in job.opcodes)]
+            if len(jobs) == len(incident.jobs) and failed == spared and 0 < len(spared) <= outcomes.RETRIES:
+                told = f"{len(spared)} moves were lost or refused"
+                self._world.violated(f"an incident fails because {told}: {incident.reason}")
 
     def _look_at_offline(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
         """A node that a round takes out of service has been emptied, and one that is known to be off is off."""
@@ -244,13 +252,7 @@ class Watch:
         # What a report brings may be committed just now, and be in the file alone.
         if service.configuration._writer is None and _text(store.read(service.where.config)) != _text(cluster):
             self._world.violated("the file of the configuration is not what the daemon has")
-        refusals = service.rounds.preview().refusals
-        refused = {refusal.subject for refusal in refusals} | {refusal.incident for refusal in refusals}
-        for incident in cluster.maintenance.incidents:
-            if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
-                self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
-            if incident.is_open and dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at:
-                self._world.violated(f"{self._world.names[incident.node]} is back, and its incident goes on")
+        self._check_incidents(service, cluster)
         self._check_parts(service)
         self._look_at_promised(service)
         self._check_recorded(cluster)
@@ -258,6 +260,19 @@ class Watch:
             self._world.violated(f"the configuration {mark} was taken over, and nobody has seen it")
         self._check_guests(cluster)
         self._check_tags(service, cluster)
+
+    def _check_incidents(self, service: Service, cluster: clusters.Cluster) -> None:
+        """Those that are open say why, and all of their jobs are, or were, in the queue."""
+        for number in sorted({number for incident in cluster.maintenance.incidents for number in incident.jobs}):
+            if service.queue._book.find(number) is None:
+                self._world.violated(f"an incident names job {number}, which was never in the queue")
+        refusals = service.rounds.preview().refusals
+        refused = {refusal.subject for refusal in refusals} | {refusal.incident for refusal in refusals}
+        for incident in cluster.maintenance.incidents:
+            if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
+                self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
+            if incident.is_open and dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at:
+                self._world.violated(f"{self._world.names[incident.node]} is back, and its incident goes on")
 
     def _check_parts(self, service: Service) -> None:
         for failure in service.failures.listed():
@@ -308,6 +323,11 @@ def _is_lost(opcode: values.Opcode) -> bool:
     """Whether a move ended with the controller; one that a person canceled has not."""
     is_move = opcode.kind in outcomes.MOVES
     return is_move and opcode.status is values.Status.ERROR and opcode.result == plays.LOST
+
+
+def _is_refused(opcode: values.Opcode) -> bool:
+    """Whether a move ended before it began, though nobody canceled it."""
+    return opcode.kind in outcomes.MOVES and opcode.status is values.Status.ERROR and not opcode.started
 
 
 def _promises(job: values.Job) -> dict[int, str]:

@@ -19,6 +19,7 @@ from tests.simulation.acts import (
     check_linked,
     check_runs,
     hand_over,
+    may_break_off,
     may_fail,
     record,
     replicas,
@@ -120,7 +121,7 @@ def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
     wanted = [node["uuid"] for node in step["nodes"]]
     heard = [node for node in wanted if world.nodes[node].answers]
     found = [node for node in heard if node in world.guests[instance]]
-    may_fail(world, "while it looks")
+    may_break_off(world)
     undecided = {*step["known"]} - {*heard} - {*step["known_off"]}
     others = [node["uuid"] for node in step["members"]]
     if len(found) == 1 and found[0] in step["known"] and (not undecided or found[0] == step["known"][0]):

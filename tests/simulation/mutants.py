@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
-from tests.simulation import case, planted
+from tests.simulation import frequent, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,6 @@ DEAD_NODES = "daemon/maintenance/dead_nodes.py"
 ROUNDS = "daemon/maintenance/rounds.py"
 OUTCOMES = "daemon/maintenance/outcomes.py"
 LIFECYCLE = "plugins/module_utils/domain/lifecycle.py"
-KNOWN_OFF = "plugins/module_utils/domain/known_off.py"
 EVIDENCE = "plugins/plugin_utils/replica_evidence.py"
 
 HISTORY = (
@@ -259,14 +257,14 @@ HISTORY = (
         ),
     ),
     Mutant(
-        "life_forgotten",
-        23,
-        "a node that lived since it was known to be off is known to be off (af1f7c14)",
+        "refused_move_fails",
+        31,
+        "a move that is refused before it begins fails its incident (25ef291e)",
         (
             Edit(
-                KNOWN_OFF,
-                "    return is_off(node) and not has_lived(node) and (",
-                "    return is_off(node) and (",
+                OUTCOMES,
+                "    return _is_lost(job, opcode) or _is_refused(opcode) or _is_unfenced(opcode)\n",
+                "    return _is_lost(job, opcode) or _is_unfenced(opcode)\n",
             ),
         ),
     ),
@@ -285,56 +283,37 @@ HISTORY = (
 )
 
 MUTANTS = (*HISTORY, *planted.PLANTED)
-FREQUENT: dict[str, tuple[dict[str, float], tuple[str, ...]]] = {
-    "lines_not_synced": ({"power-loss-after-record": 0.5}, ()),
-    "failed_sync_forgotten": ({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
-    "read_only_relies_on_disk": ({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",)),
-    "locks_of_plays_dropped": ({}, ("play-by-hand", "tag", "kill")),
-    "full_disk_ends_start": ({"disk-full": 0.05, "kill-at-sync": 0.01}, ("move", "tag", "kill")),
-    "return_unnoticed": ({"agents": 1.0}, ("node-fails", "tag", "tag", "tag")),
-    "lost_move_fails": ({"process-killed": 0.15}, ("report", "tag")),
-    "book_before_disk": ({"disk-full": 0.03}, ("move", "move", "kill")),
-    "running_by_status": ({}, ("move", "cancel", "kill")),
-    "lone_job_unsynced": ({"power-loss-at-sync": 0.01}, ("tag", "power-loss")),
-    "reader_failed": ({"agents": 1.0, "bmc-reader-fails": 0.3}, ("node-fails", "node-returns")),
-}
-"""Those that few seeds find, each with the faults and the steps that find it soon; without steps those of the seed."""
-SELDOM = frozenset(
-    {
-        "numbers_not_promised",
-        "look_not_settled",
-        "commands_forgotten",
-        "round_overtaken",
-        "word_taken_back",
-        "life_forgotten",
-        "plan_of_silence",
-        "off_dated_anew",
-        *FREQUENT,
-    }
-)
-"""Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
-
-
-def frequent(name: str, seed: int) -> case.Case:
-    """The case of a seed in which the faults and steps that find a bug soon happen often."""
-    faults, kinds = FREQUENT[name]
-    steps = case.of_seed(seed, steps=12).steps
-    if kinds:
-        steps = tuple(dataclasses.replace(step, do=kinds[step.number % len(kinds)]) for step in steps)
-    return case.Case(seed, steps, faults)
+SELDOM = frozenset(frequent.FREQUENT)
+"""Those that need more seeds than a test may play: `make simulate MUTANT=NAME FREQUENT=1`."""
 
 
 @contextlib.contextmanager
 def put_back(mutant: Mutant) -> Iterator[None]:
     """Have a bug in all that runs as long as this lasts: each function of its files has the mutant's code."""
     with contextlib.ExitStack() as undo:
-        for path in sorted({edit.path for edit in mutant.edits}):
-            real = importlib.import_module(f"{PACKAGE}.{path.removesuffix('.py').replace('/', '.')}")
-            mutated = dict(_functions(mutant.module(path)))
-            for name, function in _functions(real):
-                undo.callback(setattr, function, "__code__", function.__code__)
-                function.__code__ = mutated[name].__code__
+        for function, code in _replaced(mutant):
+            undo.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = code
         yield
+
+
+def changed(mutant: Mutant) -> list[str]:
+    """The functions that do something else while a bug is put back."""
+    return [function.__qualname__ for function, code in _replaced(mutant) if _does(function.__code__) != _does(code)]
+
+
+def _replaced(mutant: Mutant) -> Iterator[tuple[FunctionType, CodeType]]:
+    for path in sorted({edit.path for edit in mutant.edits}):
+        real = importlib.import_module(f"{PACKAGE}.{path.removesuffix('.py').replace('/', '.')}")
+        mutated = dict(_functions(mutant.module(path)))
+        for name, function in _functions(real):
+            yield function, mutated[name].__code__
+
+
+def _does(code: CodeType) -> tuple[object, ...]:
+    """What a function does, wherever its lines are."""
+    consts = tuple(_does(const) if inspect.iscode(const) else const for const in code.co_consts)
+    return code.co_code, code.co_names, consts
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
@@ -355,7 +334,7 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
 
 def _is_made(code: CodeType) -> bool:
     """Whether a decorator or a dataclass has made it."""
-    return code.co_filename.startswith("<") or bool(code.co_freevars)
+    return code.co_filename.startswith("<") or bool({*code.co_freevars} - {"__class__"})
 
 
 def find(name: str) -> Mutant:

@@ -8,7 +8,7 @@ from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, power_record
 
 from tests.simulation import moves, repairs
-from tests.simulation.acts import LOOK, MOVE, RECORD, check_answers, may_fail, record
+from tests.simulation.acts import LOOK, MOVE, RECORD, check_answers, may_break_off, may_fail, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +65,7 @@ def _answering(name: str, command: power.Command) -> power.Outcome:
 def _find_power(world: World, run: Path, step: dict[str, Any]) -> Play:
     for target in step["targets"]:
         yield LOOK
+        may_break_off(world)
         outcome = world.nodes[target["uuid"]].command(power.Command.STATUS)
         stated: list[changes.Change] = [changes.NodeLived(target["uuid"])] if power_record.lived(outcome) else []
         if (powered := power_record.read(outcome)) is not None:

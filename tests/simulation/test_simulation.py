@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
-from tests.simulation import case, mutants, patches, shrink, trial
+from tests.simulation import case, frequent, mutants, patches, shrink, trial
 
 if TYPE_CHECKING:
     from tests.chaos.mutants.mutant import Mutant
@@ -101,6 +101,7 @@ def test_a_failing_case_is_shrunk_to_what_it_needs() -> None:
 def test_a_bug_of_the_past_fits_the_code_that_it_breaks(mutant: Mutant) -> None:
     for edit in mutant.edits:
         assert mutant.text(edit.path)
+    assert mutants.changed(mutant)
 
 
 def _is_found(mutant: Mutant) -> bool:
@@ -113,9 +114,10 @@ def test_a_bug_of_the_past_is_found(name: str) -> None:
     assert _is_found(mutants.find(name))
 
 
-@pytest.mark.parametrize("name", mutants.FREQUENT)
+@pytest.mark.parametrize("name", frequent.FREQUENT)
 def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(name: str) -> None:
-    cases = (mutants.frequent(name, seed) for seed in range(1, MOST_SEEDS))
+    often = frequent.FREQUENT[name]
+    cases = (often.case(seed) for seed in range(often.first, often.first + MOST_SEEDS))
     with mutants.put_back(mutants.find(name)):
         found = next((each for each in cases if trial.play(each).violations), None)
     assert found is not None

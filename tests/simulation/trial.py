@@ -44,6 +44,8 @@ DOWN = 20.0
 """Seconds that a daemon is down at the most."""
 CALM = 400.0
 """Seconds without a job after which none comes any more: longer than from one look of the rounds to the next."""
+DECIDED = 60.0
+"""Seconds after the end of a job within which rounds have drawn their conclusions."""
 MOST_DAEMONS = 200
 
 
@@ -130,6 +132,7 @@ def _settings(world: World) -> clusters.Settings:
     if not world.happens("agents"):
         return clusters.Settings(diagnose_interval=0)
     policy = world.rng("settings").choice(("none", "failover", "fence"))
+    policy = "fence" if world.happens("fences") else policy
     return clusters.Settings(agent_port=nodes.AGENT_PORT, dead_after=3, dead_node_policy=policy)
 
 
@@ -248,11 +251,12 @@ class _Daemon:
             await self._users.put_in_order(made)
         limit = world.now + SETTLES_WITHIN
         await asyncio.sleep(CALM)
-        while unfinished := made.queue.unfinished(made.queue.jobs):
+        while (unfinished := made.queue.unfinished(made.queue.jobs)) or world.now - self._watch.last_end < DECIDED:
             if world.now > limit:
                 at_work = [(job, made.queue.jobs[job].status.value) for job in unfinished]
                 raise Stuck(f"not settled within {SETTLES_WITHIN:g} s: jobs {at_work[:5]}")
-            await made.queue.wait(unfinished[0], seconds=600)
+            if unfinished:
+                await made.queue.wait(unfinished[0], seconds=600)
             if not made.queue.unfinished(made.queue.jobs):
                 await asyncio.sleep(CALM)
         await self._users.put_replicas_in_order(made)

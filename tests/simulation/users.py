@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import unsynced
 
-from tests.simulation import by_hand, nodes, replica_care
+from tests.simulation import by_hand, nodes, outages, replica_care
 from tests.simulation.case import Step
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MOST_MOVES = 6
 STANDS_STILL, STOPPED_SECONDS, SHORT_JUMP, LONGEST_JUMP = 0.3, 600.0, 60.0, 3600.0
 """How often of its changes the clock stands still, for how many seconds at most, and how far it jumps at most."""
+LONGEST_PAUSE = 300.0
+"""Seconds for which a person pauses maintenance at the most."""
 
 
 class Users:
@@ -40,6 +42,7 @@ class Users:
         self._tags: list[tuple[str, str]] = []
         self._filters: list[str] = []
         self._unanswered: dict[int, Step] = {}
+        self._refused: list[Step] = []
 
     @property
     def are_done(self) -> bool:
@@ -64,6 +67,7 @@ class Users:
         if service.read_only.reason:
             # As `daemon/api/read_only.py` answers before any request reaches the queue.
             self._world.tell("user", step.number, "is refused: read-only")
+            self._refused += [step] if step.do in SUBMISSIONS else []
             return
         if step.do in SUBMISSIONS:
             # Its client tries again as soon as there is a daemon, where the one before was killed.
@@ -83,6 +87,10 @@ class Users:
             service.read_only.release()
         if service.queue.drained:
             service.queue.set_drained(False)
+        # Whoever was refused meanwhile asks again at once, and is heard before any job goes on.
+        refused, self._refused = self._refused, []
+        for step in refused:
+            await self._step(service, step)
         for process in list(self._world.processes.values()):
             # A resync may take days, and where nodes are asked every few seconds nobody waits for any time limit.
             is_awaited = process.kind not in {"", "replace_disks"} and not service.agents.seen
@@ -125,7 +133,8 @@ class Users:
         (job,) = await service.queue.submit([_job(opcode)])
         await service.queue.wait(job.id, seconds=3600)
 
-    async def _submit(self, service: Service, *jobs: values.Job) -> None:
+    async def submit(self, service: Service, *jobs: values.Job) -> None:
+        """Submit jobs; whoever did was told of them."""
         submitted = await service.queue.submit(jobs)
         self._watch.acknowledge(submitted)
 
@@ -144,7 +153,7 @@ class Users:
             opcodes = [values.Opcode(kind, params, _priority(chances))]
             opcodes += [values.Opcode(kind, back, _priority(chances))] if chances.random() < 0.3 else []
             jobs.append(_job(*opcodes, depends=depends))
-        await self._submit(service, *jobs)
+        await self.submit(service, *jobs)
 
     async def _move_many(self, service: Service, chances: random.Random) -> None:
         await self._move(service, chances, count=2 + chances.randrange(MOST_MOVES))
@@ -155,7 +164,7 @@ class Users:
     async def _start_or_stop(self, service: Service, chances: random.Random) -> None:
         instance = chances.choice(sorted(service.configuration.current.instances))
         kinds = ["shutdown", "startup"] if chances.random() < 0.7 else ["startup"]
-        await self._submit(service, _job(*(values.Opcode(kind, {"instance": instance}) for kind in kinds)))
+        await self.submit(service, _job(*(values.Opcode(kind, {"instance": instance}) for kind in kinds)))
 
     async def _delay(self, service: Service, chances: random.Random) -> None:
         cluster = service.configuration.current
@@ -163,27 +172,27 @@ class Users:
         names += [f"node/{uuid}" for uuid in sorted(cluster.nodes)]
         held = {name: chances.choice(("shared", "exclusive")) for name in chances.sample(names, chances.randrange(3))}
         params: dict[str, Any] = {"duration": round(chances.random() * 30, 3), "locks": held}
-        await self._submit(service, _job(values.Opcode("test_delay", params, _priority(chances))))
+        await self.submit(service, _job(values.Opcode("test_delay", params, _priority(chances))))
 
     async def _tag(self, service: Service, chances: random.Random) -> None:
         uuid, tag = chances.choice(sorted(service.configuration.current.instances)), f"t{chances.randrange(10**6)}"
         self._tags.append((uuid, tag))
-        await self._submit(service, _job(values.Opcode("tags_set", _tag_params(uuid, tag))))
+        await self.submit(service, _job(values.Opcode("tags_set", _tag_params(uuid, tag))))
 
     async def _untag(self, service: Service, chances: random.Random) -> None:
         if self._tags:
             uuid, tag = self._tags.pop(chances.randrange(len(self._tags)))
-            await self._submit(service, _job(values.Opcode("tags_del", _tag_params(uuid, tag))))
+            await self.submit(service, _job(values.Opcode("tags_del", _tag_params(uuid, tag))))
 
     async def _evacuate(self, service: Service, chances: random.Random) -> None:
         node = chances.choice(sorted(service.configuration.current.nodes))
         mode = chances.choice(("primary-only", "all"))
-        await self._submit(service, _job(values.Opcode("node_evacuate", {"node": node, "mode": mode})))
+        await self.submit(service, _job(values.Opcode("node_evacuate", {"node": node, "mode": mode})))
 
     async def _drain_node(self, service: Service, chances: random.Random) -> None:
         node = chances.choice(sorted(service.configuration.current.nodes))
         opcodes = (values.Opcode("node_role", {"node": node, "drained": drained}) for drained in (True, False))
-        await self._submit(service, _job(*opcodes))
+        await self.submit(service, _job(*opcodes))
 
     async def _cancel(self, service: Service, chances: random.Random) -> None:
         if unfinished := sorted(service.queue.unfinished(service.queue.jobs)):
@@ -234,48 +243,13 @@ def _tag_params(uuid: str, tag: str) -> dict[str, Any]:
     return {"of": "instance", "object": uuid, "tags": [tag]}
 
 
-async def _report(users: Users, _service: Service, chances: random.Random) -> None:
-    node = _node(users, chances)
-    status = chances.choice(("live-repair", "evacuate", "evacuate", "evacuate-failover", "Ok", "Ok"))
-    node.say(OK if status == "Ok" else nodes.diagnosis(status, chances.randrange(100)))
-    users._world.tell(node.name, "says", status)
-    nodes.put_report(users._world, node)
-
-
-async def _fail_node(users: Users, _service: Service, chances: random.Random) -> None:
-    node, world = _node(users, chances), users._world
-    node.bmc_lies, node.bmc_is_dark = world.happens("bmc-lies"), world.happens("bmc-is-dark")
-    how = chances.random()
-    if how < 0.4:
-        node.power_off()
-    elif how < 0.7:
-        node.hang()
-    else:
-        node.is_isolated = True
-        world.tell(node.name, "is isolated")
-        replica_care.cut_links(world, node.uuid)
-
-
-async def _return_node(users: Users, _service: Service, _chances: random.Random) -> None:
-    for node in sorted(users._world.nodes.values(), key=lambda node: node.name):
-        if not node.answers:
-            node.recover()
-            users._world.tell(node.name, "is back")
-
-
 async def _pause_rounds(users: Users, service: Service, chances: random.Random) -> None:
     def paused(text: str) -> Callable[[Any], list[changes.Change]]:
         return lambda cluster: [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=text))]
 
     await service.configuration.commit(paused("by a user"))
-    await asyncio.sleep(chances.random() * 100)
+    await asyncio.sleep(chances.random() * LONGEST_PAUSE)
     await service.configuration.commit(paused(""))
-
-
-def _node(users: Users, chances: random.Random) -> nodes.Node:
-    """Any node but the first one, which is the master."""
-    known = sorted(users._world.nodes.values(), key=lambda node: node.name)
-    return chances.choice(known[1:])
 
 
 async def _lose_power(users: Users, _service: Service, _chances: random.Random) -> None:
@@ -313,7 +287,7 @@ async def _play_by_hand(users: Users, service: Service, chances: random.Random) 
 def _of_replicas(deed: replica_care.Deed) -> Callable[[Users, Service, random.Random], Awaitable[None]]:
     async def done(users: Users, service: Service, chances: random.Random) -> None:
         if opcodes := deed(users._world, service.configuration.current, chances):
-            await users._submit(service, _job(*opcodes))
+            await users.submit(service, _job(*opcodes))
 
     return done
 
@@ -323,7 +297,8 @@ async def _ask_plan(users: Users, service: Service, _chances: random.Random) -> 
 
 
 SUBMISSIONS = frozenset(
-    {"move", "move-many", "failover", "start-or-stop", "delay", "tag", "evacuate", *replica_care.SUBMISSIONS}
+    {"move", "move-many", "failover", "start-or-stop", "delay", "tag", "evacuate"}
+    | {*replica_care.SUBMISSIONS, *outages.SUBMISSIONS}
 )
 DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "move": Users._move,
@@ -343,10 +318,8 @@ DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "restart": Users._restart,
     "kill": Users._kill,
     "power-loss": _lose_power,
-    "report": _report,
-    "node-fails": _fail_node,
-    "node-returns": _return_node,
     "pause-rounds": _pause_rounds,
+    **outages.DEEDS,
     **{name: _of_replicas(deed) for name, deed in replica_care.DEEDS.items()},
     "clock": _change_clock,
     "import": _import,

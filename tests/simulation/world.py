@@ -176,12 +176,18 @@ class World:
 
     def cut_power(self, within: float, why: str) -> None:
         """Have the controller lose power within so many seconds, if a daemon runs then and faults still happen."""
+        self._end_soon(within, "power cuts", lambda: self.lose_power(why))
 
-        def cut() -> None:
+    def kill_soon(self, within: float, why: str) -> None:
+        """The same, and only the daemon is killed."""
+        self._end_soon(within, "kills", lambda: self.kill(why))
+
+    def _end_soon(self, within: float, concern: str, end: Callable[[], NoReturn]) -> None:
+        def act() -> None:
             if not self.is_dead and not self.is_calm:
-                self.lose_power(why)
+                end()
 
-        self.at(self.rng("power cuts").random() * within, cut)
+        self.at(self.rng(concern).random() * within, act)
 
     def bury(self) -> None:
         """Nothing of the killed daemon is left: its folder is back in its place, without what its end made anew."""
