@@ -36,6 +36,7 @@ def record(world: World, run: Path, *stated: changes.Change) -> None:
     run_records.append(run, *(recording.encode(change) for change in stated))
     world.recorded.update(said)
     world.lines[run] = (run / run_records.CHANGES).read_bytes()
+    world.said.setdefault(run, {}).update(said)
     if world.happens("power-loss-after-record"):
         world.cut_power(RECORD, "after a record")
     if world.happens("kill-after-record"):

@@ -52,9 +52,6 @@ FREQUENT: dict[str, Often] = {
     "lone_job_unsynced": Often({"power-loss-at-sync": 0.01}, ("tag", "power-loss")),
     "reader_failed": Often({"agents": 1.0, "bmc-reader-fails": 0.3}, ("node-fails", "node-returns")),
     "numbers_not_promised": Often({"sync-fails": 0.15}, ("evacuate", "tag"), every=2, first=4),
-    "look_not_settled": Often(
-        {"process-killed": 0.12, "look-fails": 0.7, "kill-after-record": 0.5}, ("move",), every=15, first=16
-    ),
     "commands_forgotten": Often(
         {"agents": 1.0, "fences": 1.0, "process-hangs": 0.3},
         ("node-fails", "untag", "untag", "kill", "untag", "untag"),

@@ -16,6 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.service import Service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -151,8 +152,16 @@ class Watch:
             if job is None or job.is_final or (run.name.isdecimal() and _has_ended(job, int(run.name))):
                 continue
             path = run / run_records.CHANGES
-            if not path.is_file() or not path.read_bytes().startswith(lines):
+            is_there = path.is_file() and path.read_bytes().startswith(lines)
+            if not is_there and (run.name.isdecimal() or not self._is_committed(service, run)):
                 self._world.violated(f"what run {run.parent.name}/{run.name} recorded is lost")
+
+    def _is_committed(self, service: Service, look: Path) -> bool:
+        """Whether the configuration has what a look has said: its files are removed before it is repeated."""
+        instances = service.configuration.current.instances
+        return all(
+            getattr(instances[uuid], field) == value for (uuid, field), value in self._world.said.get(look, {}).items()
+        )
 
     def _look_at_promised(self, service: Service) -> None:
         """The numbers that an opcode has promised are those of the jobs that it has submitted, and of no others."""

@@ -86,6 +86,7 @@ class World:
         self.names: dict[str, str] = {}
         self.begun: set[Path] = set()
         self.lines: dict[Path, bytes] = {}
+        self.said: dict[Path, dict[tuple[str, str], str]] = {}
         self.recorded: dict[tuple[str, str], str] = {}
         self.kills = 0
         self.boots = 1
