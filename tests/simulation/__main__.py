@@ -43,7 +43,7 @@ def _play(options: argparse.Namespace) -> None:
 
 def _made(seed: int, options: argparse.Namespace) -> case.Case:
     if options.frequent:
-        return frequent.FREQUENT[options.mutant].case(seed)
+        return frequent.FREQUENT[options.mutant].of_seed(seed)
     return case.shaped(seed) if options.shaped else case.of_seed(seed, steps=options.steps)
 
 

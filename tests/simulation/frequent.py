@@ -28,7 +28,7 @@ class Often:
     every: float = 0.0
     first: int = 1
 
-    def case(self, seed: int) -> case.Case:
+    def of_seed(self, seed: int) -> case.Case:
         """The case that a seed makes of it."""
         chances = random.Random(f"{seed}/every")
         steps = [self._step(step, chances) for step in case.of_seed(seed, steps=STEPS).steps]

@@ -117,7 +117,7 @@ def test_a_bug_of_the_past_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", frequent.FREQUENT)
 def test_a_bug_that_seeds_find_seldom_is_found_where_its_faults_are_frequent(name: str) -> None:
     often = frequent.FREQUENT[name]
-    cases = (often.case(seed) for seed in range(often.first, often.first + MOST_SEEDS))
+    cases = (often.of_seed(seed) for seed in range(often.first, often.first + MOST_SEEDS))
     with mutants.put_back(mutants.find(name)):
         found = next((each for each in cases if trial.play(each).violations), None)
     assert found is not None
