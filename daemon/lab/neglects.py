@@ -31,7 +31,7 @@ def never_outdated(
 ) -> Iterator[str]:
     """No secondary that its running primary has lost stays promotable while both nodes answer and somebody listens.
 
-    `pairs` are the primary and the secondary of instances as the configuration has them: no others are judged.
+    One that was itself written alone since they parted only a person may give up. `pairs` are the primary and the secondary of instances as the configuration has them: no others are judged.
     """
     limit = RETRY + QUEUE + REPORTS * seen.poll
     for (instance, resource, node), states in seen.states.items() if seen.poll else ():
@@ -49,6 +49,8 @@ def never_outdated(
             joined = max(
                 (state.ns for state in (*states, *others) if state.is_connected and state.ns < span[0]), default=0.0
             )
+            if any(joined < state.ns < span[0] and state.is_alone for state in others):
+                continue
             waits = _seldom_repeated(orders, instance, joined)
             seconds = max(
                 (_heard(seen, (node, peer), free) for free in spans_without(span, [*held, *waits])), default=0.0

@@ -100,6 +100,24 @@ def test_one_that_nobody_could_outdate_is_in_order() -> None:
     assert len(outdated(parted(), offline, back)) == 1
 
 
+@pytest.mark.parametrize(("at", "is_right"), [(60, True), (40, False)])
+def test_one_that_was_written_alone_since_they_parted_is_for_a_person(at: int, is_right: bool) -> None:
+    """It ran on node3 alone, until its power was cut; then a person had it started on node2 without what was there."""
+    journal = written.Journal()
+    states = [
+        (at, "Primary", False),
+        (at + 5, "Secondary", False),
+        (50, "Secondary", True),
+        (90, "Secondary", False),
+    ]
+    for since, role, is_connected in sorted(states):
+        journal.replica(since, "node3", role, "UpToDate", "node2", is_connected=is_connected)
+    journal.replica(100, "node2", "Primary", "UpToDate", "node3", is_connected=False)
+    journal.report("node2", 0, 300, alone=True)
+    journal.report("node3", 0, 300)
+    assert (outdated(journal) == []) is is_right
+
+
 def test_the_replica_of_another_pair_is_nobodys_to_outdate() -> None:
     journal = parted()
     wrong = neglects.never_outdated(
