@@ -106,7 +106,8 @@ class Job:
 
     @property
     def is_final(self) -> bool:
-        return self.status in FINAL
+        # Asked of all jobs again and again; as `status` says it.
+        return all(opcode.status in FINAL for opcode in self.opcodes)
 
     @property
     def priority(self) -> int:
