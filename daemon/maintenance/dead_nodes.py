@@ -152,9 +152,9 @@ class DeadNodes(parts.Part):
         alive = {uuid for uuid in self.alive() if clusters.reachable(cluster, cluster.nodes[uuid])}
         tracks, moving = dict(self._intake.tracks), self._queue.instances_at_work()
         current = {uuid for uuid in alive if self._intake.is_current(uuid)}
-        alive -= self._mute.among(alive, current, now=self._monotonic())
+        mute = self._mute.among(silent, alive, current, now=self._monotonic())
         peers = await asyncio.to_thread(
-            peer_reports.words, cluster, tracks, silent, answering=alive, current=current, moving=moving
+            peer_reports.words, cluster, tracks, silent, answering=alive, current=current, moving=moving, mute=mute
         )
         said = {node: witnesses.judge(found) for node, found in peers.items()}
         deaf = witnesses.Finding.DEAF

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import types
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 EARLIER = 30.0
 """Seconds before the first question that a node missed from which a peer that lost it says it of the same fault."""
 MUTE_AFTER = 600.0
-"""Seconds after which a peer that answers, and of which no report counts, is no witness any more."""
+"""Seconds of a silence after which a peer that answers, and of which no report counts, is mute."""
 _GIVEN_UP = Connection.STANDALONE
 """The connection of a replica that waits for no peer: it says nothing of the other node."""
 
@@ -32,11 +34,13 @@ def words(
     answering: Collection[str],
     current: Collection[str],
     moving: Collection[str] = frozenset(),
+    mute: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> dict[str, list[witnesses.Peer]]:
     """By silent node (UUID) its DRBD peers that answer, with their words of it.
 
     A peer without a replica that is up and shared with the node has none; the reports of the nodes `current` (UUIDs)
-    count. Jobs are at work on the instances `moving`: to whom their nodes are connected is not known.
+    count. Jobs are at work on the instances `moving`: to whom their nodes are connected is not known. `mute` are those
+    that are, by silent node (`Mute`).
     """
     found: dict[str, list[witnesses.Peer]] = {}
     unsure = {left.instance.uuid for left in cluster.maintenance.left_behind if left.is_new}.union(moving)
@@ -48,7 +52,8 @@ def words(
                 names = cluster.node_name(uuid), cluster.node_name(node)
                 peer = told.peer(node, names, since=silences[node].since, answering=answering)
                 if peer is not None:
-                    found.setdefault(node, []).append(peer)
+                    is_mute = uuid not in current and uuid in mute.get(node, ())
+                    found.setdefault(node, []).append(dataclasses.replace(peer, is_mute=is_mute))
     return found
 
 
@@ -56,12 +61,26 @@ class Mute:
     """Since when nodes (UUIDs) answer and no report of them counts: it is refused, or there is none."""
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}
+        self._mute: dict[str, float] = {}
+        self._silent: dict[tuple[str, float], float] = {}
 
-    def among(self, answering: Collection[str], current: Collection[str], *, now: float) -> set[str]:
-        """Those that are no witnesses any more; `current` are the nodes whose reports count, `now` is monotonic."""
-        self._since = {uuid: self._since.get(uuid, now) for uuid in answering if uuid not in current}
-        return {uuid for uuid, since in self._since.items() if now - since > MUTE_AFTER}
+    def among(
+        self,
+        silences: Mapping[str, dead_nodes.Silence],
+        answering: Collection[str],
+        current: Collection[str],
+        *,
+        now: float,
+    ) -> dict[str, set[str]]:
+        """Those that have been so for long, by the nodes that have been silent for as long.
+
+        `current` are the nodes whose reports count; `now` is monotonic.
+        """
+        self._mute = {uuid: self._mute.get(uuid, now) for uuid in answering if uuid not in current}
+        silent = ((uuid, silence.since) for uuid, silence in silences.items())
+        self._silent = {each: self._silent.get(each, now) for each in silent}
+        mute = {uuid for uuid, since in self._mute.items() if now - since > MUTE_AFTER}
+        return {uuid: mute for (uuid, _), since in self._silent.items() if now - since > MUTE_AFTER}
 
 
 def _shared(

@@ -27,7 +27,8 @@ class Peer:
 
     `at` is when that report was made (unix seconds), `why` says why its word is unknown, `cure` what settles that
     where its next report alone does not. `reaches` says that it is connected to yet another node by replication,
-    `has_third` that it has replicas with yet another one that answers.
+    `has_third` that it has replicas with yet another one that answers. `is_mute` says that no report of it has counted
+    for long.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Peer:
     reaches: bool = False
     has_third: bool = False
     cure: str = ""
+    is_mute: bool = False
 
 
 class Finding(Enum):
@@ -53,7 +55,7 @@ class Finding(Enum):
 class Testimony:
     """What the peers make of a silent node, in words too, and what would settle it.
 
-    `is_outvoted` says that one peer alone is connected to it, and that all others have lost it.
+    `is_outvoted` says that one peer alone is connected to it, and that the others have lost it.
     """
 
     finding: Finding
@@ -74,7 +76,8 @@ def judge(peers: Sequence[Peer]) -> Testimony:
     lost = [peer for peer in peers if peer.word is Word.LOST]
     reaching = [peer for peer in lost if peer.reaches]
     if connected:
-        return _deaf(connected, lost, is_outvoted=len(connected) == 1 and bool(lost) and not unknown)
+        is_outvoted = len(connected) == 1 and _outvote(lost, unknown)
+        return _deaf(connected, lost, unknown, is_outvoted=is_outvoted)
     if unknown:
         return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), _cure(unknown))
     if reaching:
@@ -90,11 +93,22 @@ def judge(peers: Sequence[Peer]) -> Testimony:
     return Testimony(Finding.NONE, "no DRBD peer can say whether it lives")
 
 
-def _deaf(connected: Sequence[Peer], lost: Sequence[Peer], *, is_outvoted: bool) -> Testimony:
+def _outvote(lost: Sequence[Peer], unknown: Sequence[Peer]) -> bool:
+    """Whether the peers that lost a node stand against one that is connected to it.
+
+    One whose own network is known to work does, and need not wait for peers that are mute; without one it takes two.
+    """
+    if any(peer.reaches for peer in lost):
+        return all(peer.is_mute for peer in unknown)
+    return len(lost) > 1 and not unknown
+
+
+def _deaf(connected: Sequence[Peer], lost: Sequence[Peer], unknown: Sequence[Peer], *, is_outvoted: bool) -> Testimony:
     newest = max(connected, key=lambda peer: peer.at)
     told = f"reports at {replica_texts.clock(newest.at)} that it is connected to it by replication"
     if is_outvoted:
-        text = f"{newest.name} alone {told}, and {_both(lost)} lost it"
+        mute = f"; of {_both(unknown)} no report counts" if unknown else ""
+        text = f"{newest.name} alone {told}, and {_both(lost)} lost it{mute}"
         return Testimony(Finding.DEAF, text, is_outvoted=True)
     return Testimony(Finding.DEAF, f"it is deaf, not dead: {newest.name} {told}")
 

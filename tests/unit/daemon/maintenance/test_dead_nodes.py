@@ -383,7 +383,31 @@ def test_a_bmc_that_says_off_of_a_node_to_which_replication_lives_powers_nothing
     asyncio.run(scenario())
 
 
-def test_a_peer_whose_reports_are_refused_for_long_keeps_no_node_from_being_fenced(
+def test_where_nobodys_reports_count_the_fault_may_be_here_and_nobody_is_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.bmc("node3", power.State.ON)
+        # The controller's clock was set wrong: all reports are refused.
+        monkeypatch.setattr(nodes.service.intake, "is_current", lambda _node: False)
+        await nodes.settle()
+        nodes.now += peer_reports.MUTE_AFTER + 1
+        await nodes.settle()
+        assert nodes.commands == [], nodes.verdict("node3").reason
+
+    asyncio.run(scenario())
+
+
+def refuse_reports(nodes: Nodes, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Have no report of these nodes count from now on."""
+    mute, is_current = {nodes.node(name).uuid for name in names}, nodes.service.intake.is_current
+    monkeypatch.setattr(nodes.service.intake, "is_current", lambda node: node not in mute and is_current(node))
+
+
+def test_a_peer_whose_reports_are_refused_for_long_lets_no_node_that_is_on_be_fenced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -392,17 +416,41 @@ def test_a_peer_whose_reports_are_refused_for_long_keeps_no_node_from_being_fenc
         nodes.since = time.time() - 60
         nodes.bmc("node3", power.State.ON)
         await nodes.lose("node3")
-        mute = nodes.node("node4").uuid
-        is_current = nodes.service.intake.is_current
-        monkeypatch.setattr(nodes.service.intake, "is_current", lambda node: node != mute and is_current(node))
+        refuse_reports(nodes, monkeypatch, "node4")
         await nodes.settle()
-        assert "node4 has not reported since node3 fell silent" in nodes.verdict("node3").reason
-        nodes.now += peer_reports.MUTE_AFTER
+        nodes.now += peer_reports.MUTE_AFTER + 1
         await nodes.settle()
         assert nodes.commands == []
+        assert "node4 has not reported since node3 fell silent" in nodes.verdict("node3").reason
+        assert "the next report of node4" in nodes.verdict("node3").unblock
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_without_reports_for_ten_minutes_of_a_silence_keeps_no_off_from_being_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pairs = [("node3", name) for name in ("node2", "node4", "node5")] + [("node4", "node6")]
+        nodes = Nodes(twins.lab(tmp_path, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="fence"), monkeypatch)
+        await nodes.service.intake.take_all()
+        refuse_reports(nodes, monkeypatch, "node5")
+        # Another silence is older, and does not count.
+        nodes.silent["node6"] = 2
+        nodes.since = time.time() - 60
+        await nodes.settle()
+        nodes.now += peer_reports.MUTE_AFTER + 1
+        await nodes.settle()
+        nodes.silent = {"node3": 3}
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.hear("node4", lost=["instance1", "instance2", "instance3"])
+        await nodes.settle()
+        nodes.now += peer_reports.MUTE_AFTER
+        await nodes.settle()
+        assert nodes.commands == [], "of node5 nothing is known"
         nodes.now += 1
         await nodes.settle()
-        assert nodes.commands == ["fence"]
+        assert nodes.commands == ["confirm_off"]
 
     asyncio.run(scenario())
 

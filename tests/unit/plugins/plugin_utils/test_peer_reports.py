@@ -56,11 +56,14 @@ def words(
     answering: tuple[str, ...] = ("n1", "n3", "n4", "n5"),
     old: tuple[str, ...] = (),
     moving: tuple[str, ...] = (),
+    mute: tuple[str, ...] = (),
 ) -> dict[str, witnesses.Peer]:
     """By peer (name) its word of n2."""
     silences = {"n2": dead_nodes.Silence(5, SINCE)}
     current = set(answering) - set(old)
-    found = peer_reports.words(cluster, tracks, silences, answering=answering, current=current, moving=moving)
+    found = peer_reports.words(
+        cluster, tracks, silences, answering=answering, current=current, moving=moving, mute={"n2": mute}
+    )
     return {peer.name: peer for peer in found.get("n2", [])}
 
 
@@ -170,11 +173,30 @@ def test_while_disks_are_moved_or_replaced_a_connection_may_be_to_another_node()
 
 
 def test_a_peer_whose_reports_do_not_count_for_long_is_mute_and_one_that_is_heard_again_is_not() -> None:
-    mute, alive = peer_reports.Mute(), {"n1", "n3"}
-    assert mute.among(alive, {"n1"}, now=100.0) == set()
-    assert mute.among(alive, {"n1"}, now=100.0 + peer_reports.MUTE_AFTER) == set()
-    assert mute.among(alive, {"n1"}, now=101.0 + peer_reports.MUTE_AFTER) == {"n3"}
-    assert mute.among(alive, alive, now=800.0) == set()
-    assert mute.among(alive, {"n1"}, now=801.0) == set()
-    assert mute.among({"n1"}, {"n1"}, now=1000.0) == set(), "it does not answer"
-    assert mute.among(alive, {"n1"}, now=1500.0) == set()
+    mute, alive, silences = peer_reports.Mute(), {"n1", "n3"}, {"n2": dead_nodes.Silence(5, SINCE)}
+    late = peer_reports.MUTE_AFTER + 1
+    assert mute.among(silences, alive, {"n1"}, now=100.0) == {}
+    assert mute.among(silences, alive, {"n1"}, now=99.0 + late) == {}
+    assert mute.among(silences, alive, {"n1"}, now=100.0 + late) == {"n2": {"n3"}}
+    assert mute.among(silences, alive, alive, now=800.0)["n2"] == set()
+    assert mute.among(silences, alive, {"n1"}, now=801.0)["n2"] == set()
+    assert mute.among(silences, {"n1"}, {"n1"}, now=1000.0)["n2"] == set(), "it does not answer"
+    assert mute.among(silences, alive, {"n1"}, now=1500.0)["n2"] == set()
+
+
+def test_a_peer_is_mute_by_the_silence_of_each_node_and_not_by_an_earlier_one() -> None:
+    mute, late = peer_reports.Mute(), peer_reports.MUTE_AFTER + 1
+    first, second = {"n2": dead_nodes.Silence(5, SINCE)}, {"n4": dead_nodes.Silence(5, SINCE)}
+    assert mute.among(first, {"n3"}, (), now=0.0) == {}
+    assert mute.among({**first, **second}, {"n3"}, (), now=late) == {"n2": {"n3"}}
+    assert mute.among({**first, **second}, {"n3"}, (), now=2 * late) == {"n2": {"n3"}, "n4": {"n3"}}
+    again = {"n2": dead_nodes.Silence(1, SINCE + 900), **second}
+    assert mute.among(again, {"n3"}, (), now=2 * late + 1) == {"n4": {"n3"}}
+
+
+def test_a_peer_is_mute_only_where_no_report_of_it_counts() -> None:
+    tracks = {"n1": track(RING, {"i1": LOST}), "n3": track(RING, {"i2": LOST, "i3": CONNECTED})}
+    told = words(RING, tracks, old=("n1",), mute=("n1", "n3"))
+    assert (told["node1"].word, told["node1"].is_mute) == (Word.UNKNOWN, True)
+    assert (told["node3"].word, told["node3"].is_mute) == (Word.LOST, False)
+    assert not words(RING, tracks, old=("n1",))["node1"].is_mute
