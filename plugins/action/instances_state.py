@@ -35,11 +35,11 @@ def _with_peer(entry: dict[str, Any], variables: Mapping[str, Any]) -> dict[str,
     if not entry.get("peer"):
         return entry
     peer = entry["peer"]["name"]
-    steps = node_results.registered(variables, [peer], variable="epo_replicas")
-    results = steps.get(peer, {}).get("results") or []
-    own = next((result for result in results if result.get("name") == entry["name"]), None)
-    if own is None:
+    step = node_results.registered(variables, [peer], variable="epo_replicas").get(peer, {})
+    if not step or step.get("unreachable") or step.get("skipped"):
         return entry
+    # A step that failed on a node that answers leaves nothing to compare with, and the instance waits.
+    own = next((result for result in step.get("results") or [] if result.get("name") == entry["name"]), {})
     return {**entry, "peer": {**entry["peer"], "answered": True, "disks": _disks(own.get("disks"))}}
 
 

@@ -88,7 +88,7 @@ def recorded(
     ]
     stated += [
         changes.NodePowered(
-            uuids[outcome.name], powered=value, confirms=power_record.confirms(outcome), commanded=outcome.sent
+            uuids[outcome.name], powered=value, confirms=power_record.confirms(outcome), commanded=outcome.taken
         )
         for outcome in outcomes
         if (value := rule(outcome)) is not None

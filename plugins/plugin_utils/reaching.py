@@ -15,7 +15,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 
 from . import run_group
 
@@ -31,6 +31,8 @@ INTERPRETER = "python3"
 PORT_SECONDS = 5.0
 """What a node may take to accept a connection."""
 SSH_PORT = 22
+SSH_FAILED = 255
+"""The exit status of an SSH client that did not get as far as running a command."""
 
 
 class NodeHangs(AnsibleConnectionFailure):  # type: ignore[misc]  # Ansible ships no types
@@ -70,7 +72,10 @@ def require_answer(action: Any, *, interpreter: str = "", seconds: float = SECON
         AnsibleConnectionFailure: it does not within `seconds`; for Ansible the node is unreachable.
     """
     with _within(seconds):
-        action._low_level_execute_command(probe(interpreter))  # noqa: SLF001 - the way of Ansible's own actions
+        result = action._low_level_execute_command(probe(interpreter))  # noqa: SLF001 - the way of Ansible's own actions
+    # The probe never ends so: Ansible takes what a server says before its key is checked for the probe's.
+    if result and result.get("rc") == SSH_FAILED:
+        raise AnsibleConnectionFailure("no program ended there")
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,9 @@ def signs_of_life(
         opened = opened or "it accepts connections, although no program ends there"
     except AnsibleConnectionFailure:
         pass
+    except AnsibleError:
+        # Whatever Ansible makes of what a server without the host's key says.
+        opened = opened or "it accepts connections, and no program ended there"
     if not opened and port and accepts(address, port):
         opened = f"its agent's port accepts connections ({address}, port {port})"
     return Signs(accepts=opened)

@@ -287,7 +287,9 @@ def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now
     node = cluster_changes.node_of_uuid(cluster, change.node)
     if not change.at:
         since = known_off.off_since_unstated(node)
-        return _put_node(cluster, node, now, off_confirmed=0.0, off_stated_by="", off_since=since)
+        # What its BMC read meanwhile was dated by the statement, and is a reading again.
+        is_read = not node.powered and (node.off_read or known_off.is_dated_by_statement(node))
+        return _put_node(cluster, node, now, off_confirmed=0.0, off_stated_by="", off_since=since, off_read=is_read)
     # A person has looked: what was known of it before may be what was wrong.
     since = change.at if known_off.is_known_off(node) else known_off.off_since(node, at=change.at, now=now)
     return _put_node(cluster, node, now, off_confirmed=change.at, off_stated_by=change.by, off_since=since)

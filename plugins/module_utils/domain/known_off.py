@@ -35,7 +35,12 @@ def is_stated_off(node: clusters.Node) -> bool:
 
 def stated_by(node: clusters.Node) -> str:
     """The user by whose word alone a node is known to be off since then, 'a person' where that is not known; or ''."""
-    return node.off_stated_by or "a person" if is_stated_off(node) and node.off_since >= node.off_confirmed else ""
+    return node.off_stated_by or "a person" if is_stated_off(node) and is_dated_by_statement(node) else ""
+
+
+def is_dated_by_statement(node: clusters.Node) -> bool:
+    """Whether a node is known to be off since a person stated it, and not since before."""
+    return node.off_since >= node.off_confirmed > 0
 
 
 def seen_off(node: clusters.Node) -> float:
@@ -84,7 +89,7 @@ def off_since_unstated(node: clusters.Node) -> float:
     """Since when a node is off once a person's statement is taken back: the sign of life that it ended stands again."""
     if node.powered:
         return 0.0
-    is_of_it = node.off_since >= node.off_confirmed > 0
+    is_of_it = is_dated_by_statement(node)
     return math.nextafter(node.alive_at, 0.0) if is_of_it and node.alive_at > 0 else node.off_since
 
 

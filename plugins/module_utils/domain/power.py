@@ -169,7 +169,8 @@ class Outcome:
 
     `sent` says that sending was attempted, whatever became of it; `attempts` counts how often.
     `seconds` is the time from connecting to the verdict. `reason` is a value of `Reason`, None exactly
-    when the outcome is confirmed; `text` is for people. `read_on` says that any reading was on, before or after.
+    when the outcome is confirmed; `text` is for people. `read_on` says that any reading was on, before or after,
+    `taken` that an off reached the BMC (`was_commanded`): else that it reads off is a reading, and no more.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Outcome:
     reason: Optional[str] = None
     text: Optional[str] = None
     read_on: bool = False
+    taken: bool = False
 
     @property
     def ok(self) -> bool:
@@ -211,7 +213,7 @@ def is_rejected(outcome: Outcome) -> bool:
 
 
 def parse_outcome(document: Mapping[str, Any]) -> Outcome:
-    """Read back what `Outcome.as_dict` gave, also that of a version that did not keep `read_on`."""
+    """Read back what `Outcome.as_dict` gave, also that of a version that did not keep `read_on` and `taken`."""
     values = {key: value for key, value in document.items() if key not in {"ok", "changed"}}
     values["command"] = Command(values["command"])
     values["before"] = State(values["before"])
@@ -316,6 +318,7 @@ def judge(
         reason=None if confirmed or failure is None else failure.reason.value,
         text=None if confirmed or failure is None else failure.text,
         read_on=State.ON in {before, *seen},
+        taken=was_commanded(before=before, seen=seen, attempts=attempts),
     )
 
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import subprocess
+import threading
 import time
 import types
 import unittest.mock
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.playbook.play_context import PlayContext
+from ansible.plugins.loader import connection_loader
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import reaching
 
 if TYPE_CHECKING:
@@ -126,3 +130,47 @@ def test_a_node_of_another_connection_is_alive_when_a_program_ends() -> None:
     assert reaching.signs_of_life(over(other, fails=AnsibleConnectionFailure("its link is cut"))) == reaching.Signs()
     told = reaching.signs_of_life(over(other, fails=HUNG))
     assert (told.alive, told.accepts) == ("", "it accepts connections, although no program ends there")
+
+
+@contextlib.contextmanager
+def impostor(text: str) -> Iterator[int]:
+    """The port of an SSH server without a key, which hangs up with a text before it needs one (SSH_MSG_DISCONNECT)."""
+    said = b"\x01" + struct.pack("!II", 2, len(text)) + text.encode() + struct.pack("!I", 0)
+    padding = 16 - (len(said) + 5) % 8
+    packet = struct.pack("!IB", len(said) + padding + 1, padding) + said + b"\0" * padding
+
+    def serve(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                with client, contextlib.suppress(OSError):
+                    client.settimeout(2)
+                    client.sendall(b"SSH-2.0-x\r\n")
+                    if client.recv(200):
+                        client.sendall(packet)
+                        client.recv(4000)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        yield server.getsockname()[1]
+
+
+class Login:
+    """An action that logs in with the real SSH client."""
+
+    def __init__(self, port: int) -> None:
+        context = PlayContext()
+        context.remote_addr, context.port, context.timeout = "127.0.0.1", port, 5
+        self._connection = connection_loader.get("ssh", context)
+        self._connection.set_options(var_options={"ansible_host": "127.0.0.1", "ansible_port": port})
+
+    def _low_level_execute_command(self, command: str) -> dict[str, object]:
+        rc, out, err = self._connection.exec_command(command, sudoable=False)
+        return {"rc": rc, "stdout": out, "stderr": err}
+
+
+@pytest.mark.parametrize("text", ["Traceback (most recent call last):", "Bad configuration option: ControlPersist"])
+def test_what_a_server_without_the_hosts_key_says_is_no_login(text: str) -> None:
+    with impostor(text) as port:
+        told = reaching.signs_of_life(Login(port), seconds=20)
+    assert (told.alive, told.accepts[:33]) == ("", "its SSH port accepts connections ")

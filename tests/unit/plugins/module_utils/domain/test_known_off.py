@@ -246,3 +246,46 @@ def test_a_reading_of_off_confirms_nothing_of_a_node_that_lived_since_it_was_kno
     assert (doubted.powered, doubted.off_since, known_off.has_lived(doubted)) == (False, 5.0, True)
     on = changes.NodePowered("n2", powered=True, confirms=False)
     assert not known_off.is_off(changes.apply(lived, on, now=7.0).node("n2"))
+
+
+def test_a_statement_that_is_taken_back_leaves_a_reading_which_the_next_command_dates() -> None:
+    """What the daemon noted of the node while the statement stood was dated by it."""
+    cluster = CLUSTER
+    stated = changes.NodeOffConfirmed("n2", 4.5, "anna")
+    noted = changes.NodePowered("n2", powered=False, commanded=False)
+    for now, change in ((5.0, stated), (6.0, noted), (7.0, changes.NodeOffConfirmed("n2", 0.0))):
+        cluster = changes.apply(cluster, change, now=now)
+    assert not known_off.is_known_off(cluster.node("n2"))
+    node = changes.apply(cluster, changes.NodePowered("n2", powered=False), now=9.0).node("n2")
+    assert (known_off.is_known_off(node), known_off.stated_by(node), known_off.seen_off(node)) == (True, "", 9.0)
+
+
+def test_a_statement_that_is_taken_back_does_not_bring_the_off_of_before_it_back() -> None:
+    """That person had a reason to doubt it: its BMC is asked again."""
+    cluster = CLUSTER
+    off, stated = changes.NodePowered("n2", powered=False), changes.NodeOffConfirmed("n2", 5.5, "anna")
+    for now, change in ((5.0, off), (6.0, stated), (7.0, changes.NodeOffConfirmed("n2", 0.0))):
+        cluster = changes.apply(cluster, change, now=now)
+    assert not known_off.is_known_off(cluster.node("n2"))
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "answer"),
+    [
+        (power.Command.OFF, power.State.ON, power.Answer.LOST),
+        (power.Command.EMERGENCY_OFF, power.State.OFF, power.Answer.REJECTED),
+        (power.Command.EMERGENCY_OFF, power.State.OFF, power.Answer.LOST),
+    ],
+)
+def test_an_off_that_its_bmc_did_not_take_is_a_reading(
+    command: power.Command, before: power.State, answer: power.Answer
+) -> None:
+    off = power.State.OFF
+    told = power.judge(
+        command, name="n2", before=before, seen=[off, off], attempts=[power.Attempt(answer)], seconds=1.0
+    )
+    assert (told.confirmed, told.sent, told.taken) == (True, True, False)
+    read = changes.NodePowered("n2", powered=False, confirms=power_record.confirms(told), commanded=told.taken)
+    stated = changes.apply(CLUSTER, changes.NodeOffConfirmed("n2", 4.0, "anna"), now=5.0)
+    assert known_off.is_stated_off(changes.apply(stated, read, now=10.0).node("n2"))
+    assert not known_off.is_known_off(changes.apply(CLUSTER, read, now=10.0).node("n2"))
