@@ -50,6 +50,10 @@ class Read:
     alive_at: float
 
 
+NEVER = dead_nodes.Silence(0, 0.0)
+"""Of a node that has missed no question."""
+
+
 class DeadNodes(parts.Part):
     """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
 
@@ -187,13 +191,21 @@ class DeadNodes(parts.Part):
         self._off = off
 
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
-        """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
+        """The silent nodes; one that is off by a BMC or a person is not polled any more, and is silent all the same."""
         self._end_silences()
         (silences, answering), nodes = self._silences(), cluster.nodes
         kept = {**self._dead_before(cluster), **self._kept}
         off = {node: told for node, told in kept.items() if node in nodes and known_off.is_off(nodes[node])}
+        least = cluster.maintenance.settings.dead_after
+        stated = {
+            uuid: dead_nodes.Silence(least, node.off_confirmed)
+            for uuid, node in nodes.items()
+            if known_off.is_stated_off(node) and kept.get(uuid, silences.get(uuid, NEVER)).misses < least
+        }
         self._kept = {
-            node: told for node, told in {**off, **silences}.items() if node in nodes and not nodes[node].offline
+            node: told
+            for node, told in {**off, **silences, **stated}.items()
+            if node in nodes and not nodes[node].offline
         }
         return dict(self._kept), answering
 

@@ -138,6 +138,9 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
     """
     known, is_named = cluster.maintenance.epo, bool(names or by_group or everything)
     if known is not None and not is_named:
+        if on and known.lost:
+            # A person may keep a node off that was asked only, for its replicas.
+            return _after_loss(cluster, known, set(_in_service(cluster, known.nodes)))
         nodes = _taken(cluster, known)
         return _on(cluster, known, nodes) if on else _off(cluster, nodes)
     if on and not is_named:
@@ -184,7 +187,8 @@ def _after_loss(cluster: clusters.Cluster, known: emergency.Epo | None, named: C
 
 def _in_service(cluster: clusters.Cluster, nodes: Iterable[str]) -> list[str]:
     """Those that are neither offline nor off by the word of a person, who keeps them so."""
-    return [uuid for uuid in nodes if not cluster.nodes[uuid].offline and not cluster.nodes[uuid].off_confirmed]
+    there = [cluster.nodes[uuid] for uuid in nodes if uuid in cluster.nodes]
+    return [node.uuid for node in there if not node.offline and not node.off_confirmed]
 
 
 def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:

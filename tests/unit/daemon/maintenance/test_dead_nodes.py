@@ -627,12 +627,16 @@ def test_a_node_that_answers_again_before_it_is_known_to_be_off_is_forgotten(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("misses", [0, 1, 3])
 def test_what_a_person_confirms_moves_the_instances_of_a_node_whose_bmc_is_silent(
-    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, misses: int
 ) -> None:
+    """Also before it has missed enough questions: from then on it is asked no more. So it is after a restart."""
+
     async def scenario() -> None:
         nodes = Nodes(lab, monkeypatch)
-        nodes.silent["node3"] = 3
+        if misses:
+            nodes.silent["node3"] = misses
         nodes.bmc("node3", power.State.UNKNOWN)
         await nodes.settle()
         stated = changes.NodeOffConfirmed(nodes.node("node3").uuid, time.time())

@@ -197,6 +197,16 @@ def test_after_a_loss_of_power_all_leaves_out_who_is_offline_or_off_by_the_word_
     assert "off_confirmed" not in fields or "is off by the word of ops" in named.note
 
 
+def test_going_on_with_a_return_powers_nobody_on_whom_a_person_keeps_off() -> None:
+    """node3 has the other replica of inst1: it is asked, also when the return goes on without a name."""
+    made = with_one(off_confirmed=5.0, off_stated_by="ops")
+    first = back(made, "node2")
+    assert not step(first, "n3").power
+    again = planning.preview(begun(made, first), [], on=True, by_group=False, everything=False)
+    assert [one.name for one in again.steps if one.power] == ["node2"]
+    assert step(again, "n3").note == planning.ASKED
+
+
 def test_after_a_loss_of_power_who_was_recorded_as_off_is_named_as_such() -> None:
     assert "is off on record already" in step(back(with_one(powered=False)), "n3").note
 
