@@ -112,7 +112,7 @@ results:
       type: bool
       returned: always
     read_on: {description: "Whether any reading was V(on), before or after.", type: bool, returned: always}
-    taken: {description: Whether its BMC took the off; else that it reads off is a reading., type: bool, returned: always}
+    taken: {description: "Whether its BMC took the off; without that it only reads off.", type: bool, returned: always}
     attempts: {description: How often the command went out., type: int, returned: always}
     seconds: {description: The time it took., type: float, returned: always}
     reason:
