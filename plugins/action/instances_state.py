@@ -39,7 +39,9 @@ def _with_peer(entry: dict[str, Any], variables: Mapping[str, Any]) -> dict[str,
     if not step or step.get("unreachable") or step.get("skipped"):
         return entry
     # A step that failed on a node that answers leaves nothing to compare with, and the instance waits.
-    own = next((result for result in step.get("results") or [] if result.get("name") == entry["name"]), {})
+    own: Mapping[str, Any] = next(
+        (result for result in step.get("results") or [] if result.get("name") == entry["name"]), {}
+    )
     return {**entry, "peer": {**entry["peer"], "answered": True, "disks": _disks(own.get("disks"))}}
 
 
