@@ -6,7 +6,7 @@ import getpass
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, locks, recording
+from ..module_utils.domain import changes, errors, known_off, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import commanding, holding, libraries, module_answers, node_results
@@ -96,7 +96,12 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
             holding.record(play, _as_before(cluster, stood), now=time.time())
         raise errors.LockRefused(f"{error}; {_without_locks(now, stood)}") from error
     cluster = store.read(play.where.config)
-    again = _agreed(cluster, now, options, held="maintenance is held")
+    try:
+        again = _agreed(cluster, now, options, held="nothing is done yet" if now.on else "maintenance is held")
+    except errors.Refused:
+        if now.on:
+            holding.record(play, _as_before(cluster, stood), now=time.time())
+        raise
     if again != now:
         holding.record(play, _standing(cluster, again, stood), now=time.time())
         cluster = store.read(play.where.config)
@@ -142,7 +147,8 @@ def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.
     nodes, instances = _there(cluster, known) if known else ((), ())
     if is_lost or not preview.on:
         # What an ordered one found off or down stays so when the others return.
-        nodes = (*nodes, *(step.uuid for step in preview.steps if is_lost or cluster.nodes[step.uuid].powered))
+        took = [step.uuid for step in preview.steps if is_lost or not known_off.is_off(cluster.nodes[step.uuid])]
+        nodes = (*nodes, *took)
         by_name = Holdings(cluster.instances).by_name
         instances = (*instances, *(by_name[name].uuid for name in preview.instances))
     by = known.by if known else getpass.getuser()

@@ -246,7 +246,7 @@ def returned(
     """Strike off the nodes that answered and the instances that run (UUIDs), as far as nodes `among` these are meant.
 
     `reasons` are why instances (UUIDs) did not start, as their primaries say. An instance starts when all its nodes are
-    back. Nobody waits for a node that is offline.
+    back. Nobody waits for a node that is offline, nor for what has its primary there.
     """
     known = cluster.maintenance.epo
     if known is None:
@@ -257,7 +257,8 @@ def returned(
         if uuid in cluster.nodes and uuid not in answered and not cluster.nodes[uuid].offline
     ]
     instances = [uuid for uuid in _returning(cluster, known) if uuid not in running]
-    stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True, lost=known.lost)
+    awaited = [uuid for uuid in instances if not cluster.nodes[cluster.instances[uuid].primary_node].offline]
+    stands = changes.EpoStands(tuple(nodes), tuple(awaited), known.by, returning=True, lost=known.lost)
     powered = [
         changes.NodePowered(uuid, powered=True) for uuid in sorted(answered) if known_off.is_off(cluster.nodes[uuid])
     ]
@@ -265,7 +266,7 @@ def returned(
     meant = [cluster.instances[uuid] for uuid in instances if cluster.instances[uuid].primary_node in among]
     missed = [f"{cluster.node_name(uuid)} does not answer" for uuid in nodes if uuid in among]
     return Return(
-        (*powered, stands if nodes or instances else changes.EpoGone()),
+        (*powered, stands if nodes or awaited else changes.EpoGone()),
         tuple(cluster.node_name(uuid) for uuid in nodes if uuid in among),
         _replicas(cluster, came={uuid for uuid in known.nodes if uuid in answered}, starts=starts),
         {cluster.node_name(node): found for node, found in starts.items()},
@@ -282,7 +283,10 @@ def returned(
 
 
 def _missed_text(cluster: clusters.Cluster, instance: clusters.Instance, missing: Sequence[str], *, why: str) -> str:
-    text = f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}"
+    primary = cluster.nodes[instance.primary_node]
+    text = f"{instance.name} does not run on {primary.name}"
+    if primary.offline:
+        return f"{text}, which is offline: run `roundsman instance failover {instance.name}`"
     unfinished = unfinished_moves.text(cluster, instance)
     again = "; then run `roundsman cluster epo --on` again, which ends the hold"
     if unfinished:

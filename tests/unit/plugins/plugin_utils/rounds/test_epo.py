@@ -339,3 +339,19 @@ def test_the_return_names_the_command_that_ends_a_migration_by_the_nodes_that_ha
     found = returned(changes.apply(MOVING, stands, now=7.0), answered, among="n2 n10")
     assert f"`roundsman instance {command} inst1`" in found.missed[-1]
     assert ("bring node2 back" in found.missed[-1]) is (not answered)
+
+
+def test_nobody_waits_for_what_has_its_primary_on_an_offline_node() -> None:
+    """As the last line of a return says: `node offline NODE --force`, and `cluster epo --on` again."""
+    held = begun(CLUSTER, back(CLUSTER))
+    gone = clusters.with_node(held, dataclasses.replace(held.nodes["n2"], offline=True))
+    found = planning.returned(gone, among={"n1", "n2", "n3", "n10"}, answered={"n1", "n3", "n10"}, running=set())
+    assert changes.EpoGone() in found.stated
+    assert found.missed == ("inst1 does not run on node2, which is offline: run `roundsman instance failover inst1`",)
+
+
+def test_an_ordered_return_leaves_off_what_a_person_keeps_off() -> None:
+    """Its BMC did not answer when that person said so: it is recorded as powered."""
+    stated = changes.apply(CLUSTER, changes.NodeOffConfirmed("n3", 5.0, by="ops"), now=5.0)
+    again = planning.preview(begun(stated, off(stated)), [], on=True, by_group=False, everything=False)
+    assert "node3" not in [one.name for one in again.steps if one.power]
