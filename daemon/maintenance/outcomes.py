@@ -186,7 +186,8 @@ def _length(job: values.Job, lost: Mapping[str, Sequence[values.Opcode]]) -> int
     """The length of the row that a job ends, if that is too long to plan its move again; else 0."""
     for opcode in job.opcodes:
         row = lost.get(str(opcode.params.get("instance")), ())
-        most = UNFENCED_RETRIES if all(map(_is_unfenced, row)) else RETRIES
-        if len(row) > most and row[-1] is opcode:
+        unfenced = sum(map(_is_unfenced, row))
+        is_too_long = len(row) - unfenced > RETRIES or unfenced > UNFENCED_RETRIES
+        if row and is_too_long and row[-1] is opcode:
             return len(row)
     return 0

@@ -283,6 +283,21 @@ def test_a_failover_whose_source_was_not_confirmed_off_is_planned_again_and_not_
     assert (set(others), last) == ({True}, False)
 
 
+def test_a_bmc_that_was_dark_for_long_and_a_controller_that_reboots_then_are_not_one_row() -> None:
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    results = [{instance_moves.UNFENCED: True}] * 3 + [plays.LOST] * 3
+    jobs = [
+        values.Job(
+            number,
+            (values.Opcode("failover", {"instance": "i1"}, status=values.Status.ERROR, started=1.0, result=result),),
+        )
+        for number, result in enumerate(results, start=1)
+    ]
+    for count in range(4, 7):
+        found = outcomes.of_incident(noted, jobs[:count], {}, is_dead=True)
+        assert found[count].succeeded is (count < 6), count
+
+
 def test_a_failover_that_fails_at_its_target_keeps_none_of_the_others_of_a_dead_node_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
