@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import socket
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ VARIABLE = "roundsman_reach_seconds"
 """The host variable with another limit than `SECONDS`, which root sets on the controller."""
 LEAST, MOST = 5.0, 120.0
 INTERPRETER = "python3"
+SSH_ARGUMENTS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+"""The options of Ansible's connection that hold options of SSH."""
 PORT_SECONDS = 5.0
 """What a node may take to accept a connection."""
 SSH_PORT = 22
@@ -92,11 +95,14 @@ class Signs:
 def signs_of_life(
     action: Any, *, address: str = "", port: int = 0, interpreter: str = "", seconds: float = SECONDS
 ) -> Signs:
-    """What of the node of an action plugin answers; `address` and `port` are its agent's, 0 for none."""
+    """What of the node of an action plugin answers; `address` and `port` are its agent's, 0 for none.
+
+    No login is tried where the SSH port is closed, unless SSH goes through a jump host.
+    """
     is_ssh = action._connection.transport in {"ssh", "smart", "paramiko"}  # noqa: SLF001 - the way of Ansible's own actions
     opened = _open_ssh_port(action._connection) if is_ssh else ""  # noqa: SLF001 - as above
     try:
-        if opened or not is_ssh:
+        if opened or not is_ssh or _is_proxied(action._connection):  # noqa: SLF001 - as above
             require_answer(action, interpreter=interpreter, seconds=seconds)
             return Signs(alive="it runs programs")
     except NodeHangs:
@@ -126,6 +132,21 @@ def _open_ssh_port(connection: Any) -> str:
         int(connection.get_option("port") or SSH_PORT),
     )
     return f"its SSH port accepts connections ({address}, port {port})" if accepts(address, port) else ""
+
+
+def _is_proxied(connection: Any) -> bool:
+    """Whether SSH says that it reaches the node through another host or a program; also where it cannot be asked."""
+    try:
+        given = [str(connection.get_option(name) or "") for name in SSH_ARGUMENTS]
+        words = [word for text in given for word in shlex.split(text)]
+        client = str(connection.get_option("ssh_executable") or "ssh")
+        address = str(connection.get_option("host") or connection.host)
+        told = subprocess.run(
+            [client, *words, "-G", "--", address], capture_output=True, check=True, timeout=PORT_SECONDS, text=True
+        )
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        return True
+    return any(line.startswith(("proxyjump ", "proxycommand ")) for line in told.stdout.splitlines())
 
 
 @contextlib.contextmanager

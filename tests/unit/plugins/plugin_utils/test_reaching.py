@@ -91,12 +91,14 @@ def listening(*, accepts: bool = True) -> Iterator[int]:
         yield port
 
 
-def over(transport: str, script: str = "exit 1", *, port: int = 0, fails: Exception | None = None) -> Node:
-    """An action whose connection is of this kind; `fails` is what comes of each login."""
+def over(
+    transport: str, script: str = "exit 1", *, port: int = 0, fails: Exception | None = None, **given: str
+) -> Node:
+    """An action whose connection is of this kind, with these options; `fails` is what comes of each login."""
     node = Node(script)
     if fails is not None:
         node._low_level_execute_command = unittest.mock.Mock(side_effect=fails)  # type: ignore[method-assign]
-    options = {"host": "127.0.0.1", "port": port or None}
+    options = {"host": "127.0.0.1", "port": port or None, **given}
     node._connection = types.SimpleNamespace(transport=transport, host="127.0.0.1", get_option=options.get)  # type: ignore[attr-defined]
     return node
 
@@ -116,6 +118,22 @@ def test_an_open_ssh_port_is_life_only_where_a_login_ends() -> None:
         silent = over("ssh", "{command}", port=port)
         assert reaching.signs_of_life(silent) == reaching.Signs()
         assert silent.asked == []
+
+
+@pytest.mark.parametrize("arguments", ["-o ProxyJump=gate", "-J gate", "-o 'ProxyCommand=ssh -W %h:%p gate'"])
+def test_behind_a_jump_host_a_login_is_tried_though_no_port_is_open_from_here(arguments: str) -> None:
+    for failure in (None, AnsibleConnectionFailure("connection timed out")):
+        with listening(accepts=False) as port:
+            node = over("ssh", "{command}", port=port, fails=failure, ssh_common_args=arguments)
+            assert reaching.signs_of_life(node).alive == ("" if failure else "it runs programs")
+
+
+def test_a_jump_host_of_the_configuration_of_ssh_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Host 127.0.0.1\n  ProxyJump gate\n")
+    for host, alive in (("127.0.0.1", "it runs programs"), ("127.0.0.2", "")):
+        with listening(accepts=False) as port:
+            node = over("ssh", "{command}", port=port, host=host, ssh_args=f"-F '{tmp_path}/config'")
+            assert reaching.signs_of_life(node).alive == alive
 
 
 def test_an_agent_that_only_accepts_is_no_life() -> None:
