@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[4]
 SIMULATED = re.compile(r"/lab/|simulat|/fake|node_journal")
 LIMIT = 228_000
-"""Bytes for `drbd_info` at most; with the lab's simulated disks it had 262 kB, and 227 kB when this was last changed."""
+"""Bytes for `drbd_info` at most; it had 227 kB when this was set, and 262 kB with the simulated disks of the lab."""
 
 
 @functools.cache
