@@ -82,7 +82,7 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
 
     What stands is read once nobody else can change it: another emergency power off may have ended meanwhile. What
     returns is recorded once more when what was at work has ended: jobs may have started and stopped instances.
-    A return that does not get its locks leaves what stood before.
+    A return that does not get its locks, or is another one by then, leaves what stood before.
     """
     holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
     cluster = store.read(play.where.config)
@@ -90,22 +90,32 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
     now = _agreed(cluster, preview, options, held="nothing is done yet")
     holding.record(play, _standing(cluster, now, stood), now=time.time())
     try:
-        holding.hold(play, _wants(cluster, now), time_limit=options["time_limit"])
-    except errors.LockRefused as error:
-        if now.on:
-            holding.record(play, _as_before(cluster, stood), now=time.time())
-        raise errors.LockRefused(f"{error}; {_without_locks(now, stood)}") from error
-    cluster = store.read(play.where.config)
-    try:
-        again = _agreed(cluster, now, options, held="nothing is done yet" if now.on else "maintenance is held")
+        cluster, again = _with_locks(play, cluster, now, stood, options)
     except errors.Refused:
         if now.on:
-            holding.record(play, _as_before(cluster, stood), now=time.time())
+            holding.record(play, _as_before(store.read(play.where.config), stood), now=time.time())
         raise
     if again != now:
         holding.record(play, _standing(cluster, again, stood), now=time.time())
         cluster = store.read(play.where.config)
     return cluster, again
+
+
+def _with_locks(
+    play: holding.Play,
+    cluster: clusters.Cluster,
+    known: epo.Preview,
+    stood: emergency.Epo | None,
+    options: dict[str, Any],
+) -> tuple[clusters.Cluster, epo.Preview]:
+    """Wait for whatever is at work on these nodes; the cluster after that, and what is to be done."""
+    try:
+        holding.hold(play, _wants(cluster, known), time_limit=options["time_limit"])
+    except errors.LockRefused as error:
+        raise errors.LockRefused(f"{error}; {_without_locks(known, stood)}") from error
+    cluster = store.read(play.where.config)
+    held = "nothing is done yet" if known.on else "maintenance is held"
+    return cluster, _agreed(cluster, known, options, held=held)
 
 
 def _as_before(cluster: clusters.Cluster, stood: emergency.Epo | None) -> changes.EpoStands | changes.EpoGone:
