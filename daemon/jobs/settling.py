@@ -132,7 +132,7 @@ class FindPower(contract.LookOpcode):
         return time_limits.limit(time_limits.bmcs(len(self.nodes)))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {f"node/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
+        return {f"node-res/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return []
@@ -245,7 +245,8 @@ def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[contract
         instance for instance in _named(held, "instance", only=Mode.EXCLUSIVE) if instance in cluster.instances
     ]
     looks = [instance_looks.opcode(cluster, instance, beside=_named(held, "node")) for instance in instances]
-    power = power_look(cluster, _named(held, "node", only=Mode.EXCLUSIVE))
+    alone = [name for level in ("node", "node-res") for name in _named(held, level, only=Mode.EXCLUSIVE)]
+    power = power_look(cluster, list(dict.fromkeys(alone)))
     return [*looks, power] if power is not None else [*looks]
 
 

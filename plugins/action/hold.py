@@ -11,12 +11,13 @@ from ..plugin_utils import holding, module_answers
 _SPEC = {
     "instances": {"type": "dict", "default": {}},
     "nodes": {"type": "dict", "default": {}},
+    "power": {"type": "dict", "default": {}},
     "time_limit": {"type": "float", "default": 300},
 }
 
 
 class ActionModule(module_answers.Action):
-    """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends.
+    """Hold instances, nodes and their power (UUIDs, each with a mode `shared` or `exclusive`) until the play ends.
 
     `[lockset]` in place of a UUID stands for all of them.
     """
@@ -29,6 +30,7 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         try:
             wants = _wants("instance", options["instances"]) | _wants("node", options["nodes"])
+            wants |= _wants("node-res", options["power"])
             if not self._task.check_mode:
                 holding.hold(holding.current(task_vars), wants, time_limit=options["time_limit"])
         except errors.RoundsmanError as error:

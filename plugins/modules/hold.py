@@ -25,6 +25,11 @@ options:
       The UUIDs of nodes, each with V(shared) or V(exclusive).
     type: dict
     default: {}
+  power:
+    description: >-
+      The UUIDs of nodes whose power is commanded (V(exclusive)) or only read (V(shared)).
+    type: dict
+    default: {}
   time_limit:
     description: >-
       How long they are waited for, in seconds.

@@ -1,6 +1,8 @@
 """The words of locking: levels in their order, set locks, and modes (seed 004, "Locking").
 
 A lock is named `level/name`. `level/[lockset]` is the lock of a whole level: it overlaps every lock of that level.
+`node-res/UUID` is the lock of a node's power: who commands it has that alone, and a silent node's is taken while others
+still work beside it (`docs/decisions/dead-nodes.md`).
 """
 
 from __future__ import annotations

@@ -82,9 +82,13 @@ def _check(change: str, name: str, value: object, wanted: str) -> None:
 def refuse_unheld(held: Mapping[str, locks.Mode], change: changes.Change) -> None:
     """Refuse a change whose lock is not held exclusively; a sign of life needs a shared one only.
 
+    Who has the power of a node alone records it, too: a fence waits for nobody who works on the node.
+
     Raises:
         Refused: it is not.
     """
+    if isinstance(change, changes.NodePowered) and locks.covers(held, f"node-res/{change.node}", locks.Mode.EXCLUSIVE):
+        return
     if isinstance(change, changes.NodeLived) and locks.covers(held, lock_of(change), locks.Mode.SHARED):
         return
     locks.refuse_unless_alone(held, lock_of(change))

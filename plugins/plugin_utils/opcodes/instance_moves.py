@@ -143,6 +143,10 @@ class Failover(_RunElsewhere):
     def time_limit(self, cluster: clusters.Cluster) -> int:
         return time_limits.limit(failover_seconds(cluster.instance(self.instance)))
 
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        """It reads the power of its source, and may command it off."""
+        return super().wants(cluster) | {f"node-res/{self.source}": contract.SHARED}
+
     def is_urgent(self) -> bool:
         """It copies nothing, and its instance is down until it ends: it waits for no resync that has a common slot."""
         return True

@@ -105,8 +105,17 @@ class Power(_AtBmcs):
         return not self.delay
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
-        return {f"node/{uuid}": mode for uuid in self.all_nodes}
+        held = {f"node/{uuid}": self._node_mode for uuid in self.all_nodes}
+        return held | {f"node-res/{uuid}": self._power_mode for uuid in self.all_nodes}
+
+    @property
+    def _node_mode(self) -> Mode:
+        """A silent node loses its power beside whatever works on it: a copy between others may hold it for hours."""
+        return contract.SHARED if self.command in {"status", *FENCING} else contract.EXCLUSIVE
+
+    @property
+    def _power_mode(self) -> Mode:
+        return contract.SHARED if self.command == "status" else contract.EXCLUSIVE
 
     def moot(self, cluster: clusters.Cluster) -> str:
         if not self.empty:
@@ -124,6 +133,8 @@ class Power(_AtBmcs):
             raise errors.Refused("; ".join(refused.values()))
         return {
             "command": self.command,
+            "node_mode": self._node_mode.value,
+            "power_mode": self._power_mode.value,
             "targets": [bmc_variables(cluster, target) for target in targets if target.name not in refused],
             "refused": refused,
             "look_first": [node.name for node in self._looked_at(cluster, refused)],

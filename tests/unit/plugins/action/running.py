@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 PACKAGE = "ansible_collections.roundsman.cluster.plugins.action"
-ALL = {f"{level}/[lockset]": "exclusive" for level in ("cluster", "instance", "node")} | {"cluster/BGL": "exclusive"}
+LEVELS = ("cluster", "instance", "node", "node-res")
+ALL = {f"{level}/[lockset]": "exclusive" for level in LEVELS} | {"cluster/BGL": "exclusive"}
 """Locks with which a run may hold whatever it wants."""
 
 

@@ -35,7 +35,8 @@ def test_the_nodes_are_held_that_are_commanded_and_in_check_mode_none(
     controller: Controller, options: dict[str, Any], held: dict[str, str]
 ) -> None:
     controller.configure(with_bmcs("n1", "n2"))
-    for is_check, expected in ((True, {}), (False, held)):
+    power = {lock.replace("node/", "node-res/"): mode for lock, mode in held.items()}
+    for is_check, expected in ((True, {}), (False, held | power)):
         result = controller.run("power_nodes", is_check=is_check, **options)
         assert (result.get("failed"), result["changed"]) == (None, False)
         assert controller.held == expected

@@ -67,6 +67,11 @@ def test_a_sign_of_life_may_be_recorded_by_whoever_shares_the_node() -> None:
     recording.refuse_unheld(alone, changes.NodePowered("n3", powered=False))
     with pytest.raises(errors.Refused, match="only shared"):
         recording.refuse_unheld(shared, changes.NodePowered("n3", powered=False))
+    recording.refuse_unheld({**shared, "node-res/n3": Mode.EXCLUSIVE}, changes.NodePowered("n3", powered=False))
+    with pytest.raises(errors.Refused, match="only shared"):
+        recording.refuse_unheld(
+            {**alone, "node/n3": Mode.SHARED, "node-res/n2": Mode.EXCLUSIVE}, changes.NodePowered("n3", powered=False)
+        )
     with pytest.raises(errors.Refused, match="not held"):
         recording.refuse_unheld({}, changes.NodeLived("n3"))
 

@@ -32,13 +32,23 @@ def running_on_n3() -> clusters.Cluster:
 
 
 @pytest.mark.parametrize(
-    ("command", "mode"),
-    [("status", contract.SHARED), ("on", contract.EXCLUSIVE), ("off", contract.EXCLUSIVE)],
+    ("command", "node", "its_power"),
+    [
+        ("status", contract.SHARED, contract.SHARED),
+        ("on", contract.EXCLUSIVE, contract.EXCLUSIVE),
+        ("off", contract.EXCLUSIVE, contract.EXCLUSIVE),
+        ("cycle", contract.EXCLUSIVE, contract.EXCLUSIVE),
+        ("fence", contract.SHARED, contract.EXCLUSIVE),
+        ("confirm_off", contract.SHARED, contract.EXCLUSIVE),
+    ],
 )
-def test_reading_the_power_shares_the_nodes_and_changing_it_does_not(command: Any, mode: Mode) -> None:
-    assert node_power.Power("n3", command=command).wants(CLUSTER) == {"node/n3": mode}
+def test_who_commands_power_has_it_alone_and_a_silent_nodes_is_taken_beside_its_jobs(
+    command: Any, node: Mode, its_power: Mode
+) -> None:
+    wanted = {"node/n3": node, "node-res/n3": its_power}
+    assert node_power.Power("n3", command=command).wants(CLUSTER) == wanted
     several = node_power.Power(nodes=("n3", "n2"), command=command)
-    assert several.wants(CLUSTER) == {"node/n3": mode, "node/n2": mode}
+    assert several.wants(CLUSTER) == wanted | {"node/n2": node, "node-res/n2": its_power}
 
 
 @pytest.mark.parametrize("nodes", [{}, {"node": "n2", "nodes": ("n3",)}])
