@@ -32,6 +32,8 @@ ANSWER_SECONDS = 10.0
 """How long one request may take in all, from its turn on."""
 NOTED = 12
 """The spool gets a note of one in so many questions that a node that is asked quickly misses."""
+AT_HAND = 16384
+"""The bytes of an answer whose signature is checked at once; for more the event loop is not kept waiting."""
 STALL_SECONDS = 5.0
 """A question that took so much longer than it may is none: this process was suspended meanwhile, and not its node."""
 GREETINGS = 2
@@ -56,13 +58,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Seen:
-    """How a node's agent answers: misses in a row, when the first of them was, and the last answer (unix seconds).
+    """How a node's agent answers: misses in a row, and when it signed an answer last (unix seconds).
 
-    `text` says why it did not answer, or what is wrong with its answer. `ssh_misses` counts the last of these misses in
-    which its SSH server did not greet either, where that was asked.
+    Answers that the node did not sign prove nothing: whoever took its address may have given them. `unsigned` counts
+    them since the last that it signed, `since` is when the first question after that was. `text` says why it did not
+    answer, or what is wrong with its answer. `ssh_misses` counts the last of these misses in which its SSH server did
+    not greet either, where that was asked.
     """
 
     misses: int = 0
+    unsigned: int = 0
     since: float = 0.0
     answered: float = 0.0
     text: str = ""
@@ -72,7 +77,12 @@ class Seen:
     @property
     def is_asked(self) -> bool:
         """Whether the node was asked the last time all were."""
-        return self.misses > 0 or self.answered > 0
+        return self.is_silent or self.answered > 0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no answer has come since that the node signed."""
+        return self.misses > 0 or self.unsigned > 0
 
 
 class Agents:
@@ -109,17 +119,17 @@ class Agents:
         """The nodes (UUIDs) that are asked quickly, and not with the others (`suspects.py`)."""
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
-        """The nodes (UUIDs) that do not answer, and how many answered the last time they were asked."""
+        """The nodes (UUIDs) that sign no answer, and how many did the last time they were asked."""
         silent = {
-            uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses, seen.answered)
+            uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses, seen.answered, seen.unsigned)
             for uuid, seen in self.seen.items()
-            if seen.misses
+            if seen.is_silent
         }
         return silent, len(self.seen) - len(silent)
 
     def answering(self) -> set[str]:
-        """The nodes (UUIDs) that answered the last question."""
-        return {uuid for uuid, seen in self.seen.items() if not seen.misses and seen.answered}
+        """The nodes (UUIDs) that signed an answer to the last question."""
+        return {uuid for uuid, seen in self.seen.items() if not seen.is_silent and seen.answered}
 
     def forget_node(self, uuid: str) -> None:
         """Forget how one node answers, as if it had never been asked."""
@@ -130,8 +140,10 @@ class Agents:
     def count_anew(self) -> None:
         """Count the misses of all silent nodes from the start: while nobody answered, the fault may have been here."""
         self._ungreeted.clear()
-        silent = {uuid: seen for uuid, seen in self.seen.items() if seen.misses > 1}
-        self.seen.update({uuid: replace(seen, misses=1, ssh_misses=0) for uuid, seen in silent.items()})
+        for uuid, seen in self.seen.items():
+            if seen.misses + seen.unsigned > 1:
+                first = min(seen.misses, 1)
+                self.seen[uuid] = replace(seen, misses=first, unsigned=1 - first, ssh_misses=0)
 
     def busy_cpus(self) -> dict[str, float]:
         """The busy CPUs by node (UUID), where that was told lately."""
@@ -164,7 +176,7 @@ class Agents:
         self._on_poll()
 
     async def answers(self, node: clusters.Node) -> bool:
-        """Ask the agent of one node; whether it answers. Where it is being asked already, that question is awaited."""
+        """Ask the agent of one node; whether it signs an answer. Where it is being asked, that question is awaited."""
         if node.uuid in self._in_flight:
             return await asyncio.shield(self._in_flight[node.uuid])
         question = self._in_flight[node.uuid] = asyncio.get_running_loop().create_future()
@@ -225,25 +237,51 @@ class Agents:
                 await self._missed(node, _worded(error))
             return False
         except errors.Failed as error:
-            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=self._seen_of(node).load)
-            return True
+            self._unsigned(node, str(error))
+            return False
         if status == OK:
-            await self.take(node, body)
-        else:
-            text = f"it answers with status {status}"
-            self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=self._seen_of(node).load)
-        return True
+            return await self.take(node, body)
+        self._unsigned(node, f"it answers with status {status}")
+        return False
 
     def last_body(self, uuid: str) -> bytes | None:
         """The last answer of a node's agent."""
         return self._last.get(uuid)
 
-    async def take(self, node: clusters.Node, body: bytes) -> None:
-        """Take the answer of a node's agent, and put it into the spool if it is news."""
-        self.seen[node.uuid] = Seen(answered=self._clock(), load=self._seen_of(node).load)
-        # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
-        if body != self._last.get(node.uuid) or self._is_stale(body):
+    async def take(self, node: clusters.Node, body: bytes) -> bool:
+        """Take the answer of a node's agent, and put it into the spool if it is news; whether the node signed it."""
+        if len(body) > AT_HAND:
+            trouble = await asyncio.to_thread(self._trouble, node.uuid, body)
+        else:
+            trouble = self._trouble(node.uuid, body)
+        if trouble:
+            self._unsigned(node, f"its answer does not count: {trouble}")
+        else:
+            self.seen[node.uuid] = Seen(answered=self._clock(), load=self._seen_of(node).load)
+        # The same bytes again are no news, and would count as a replay; what does not count is for the spool to reject.
+        if self.seen[node.uuid].unsigned % NOTED == 1 or (not trouble and body != self._last.get(node.uuid)):
             await self._put(f"{_file_name(node)}-{time.time_ns()}.json", body, said_by=node.uuid)
+        return not trouble
+
+    def _trouble(self, uuid: str, body: bytes) -> str:
+        """Why an answer does not prove that a node lives, or ''."""
+        accepts = self._configuration.current.maintenance.settings.accept_cluster_key
+        try:
+            key = self._key.read_bytes()
+            reports.prove(body, node=uuid, cluster_key=key, accept_cluster_key=accepts, now=int(self._clock()))
+        except (errors.ReportRejected, OSError) as error:
+            return str(error)
+        return ""
+
+    def _unsigned(self, node: clusters.Node, text: str) -> None:
+        """Count an answer that the node did not sign."""
+        before, now = self._seen_of(node), self._clock()
+        if not before.unsigned:
+            LOG.warning("what answers as the agent of %s proves nothing: %s", node.name, text)
+        since = before.since if before.is_silent else now
+        self.seen[node.uuid] = replace(
+            before, misses=0, unsigned=before.unsigned + 1, since=since, text=text, ssh_misses=0
+        )
 
     async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
         try:
@@ -265,7 +303,7 @@ class Agents:
 
     async def _missed(self, node: clusters.Node, text: str) -> None:
         before, now = self._seen_of(node), self._clock()
-        since = before.since if before.misses else now
+        since = before.since if before.is_silent else now
         self.seen[node.uuid] = replace(before, misses=before.misses + 1, since=since, text=text)
         if not before.misses:
             LOG.warning("the agent of %s does not answer: %s", node.name, text)
@@ -273,13 +311,6 @@ class Agents:
             return
         note = {"node": node.name, "time": now, "text": text}
         await self._put(f"{_file_name(node)}.unreachable", json.dumps(note).encode())
-
-    def _is_stale(self, body: bytes) -> bool:
-        try:
-            signing.check_fresh(signing.read_envelope(body), now=int(self._clock()))
-        except errors.ReportRejected:
-            return True
-        return False
 
     async def _put(self, name: str, data: bytes, *, said_by: str = "") -> None:
         """Put a file into the spool; those that come while others are written share the next write."""

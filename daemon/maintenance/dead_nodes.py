@@ -200,7 +200,7 @@ class DeadNodes(parts.Part):
         stated = {
             uuid: dead_nodes.Silence(least, node.off_confirmed)
             for uuid, node in nodes.items()
-            if known_off.is_stated_off(node) and kept.get(uuid, silences.get(uuid, NEVER)).misses < least
+            if known_off.is_stated_off(node) and kept.get(uuid, silences.get(uuid, NEVER)).questions < least
         }
         self._kept = {
             node: told

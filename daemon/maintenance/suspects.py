@@ -120,7 +120,7 @@ class Suspects(parts.Part):
                         LOG.info("%s answers", node.name)
                         return
                 seen, least = self._agents.seen.get(uuid), self._configuration.current.maintenance.settings.dead_after
-                if seen is not None and seen.misses in {1, least}:
+                if seen is not None and seen.misses + seen.unsigned in {1, least}:
                     self._on_change()
                 await asyncio.sleep(max(0.0, began + EVERY - loop.time()))
         finally:
@@ -175,7 +175,7 @@ class Suspects(parts.Part):
         """The nodes that answered when they were last asked, the latest first; the master, which is here, last."""
         cluster, seen = self._configuration.current, self._agents.seen
         nodes = [cluster.nodes[uuid] for uuid in seen.keys() & cluster.nodes.keys() - self._agents.suspects]
-        known = [node for node in nodes if not seen[node.uuid].misses and clusters.reachable(cluster, node)]
+        known = [node for node in nodes if not seen[node.uuid].is_silent and clusters.reachable(cluster, node)]
         return sorted(known, key=lambda node: (node.uuid == cluster.cluster.master_node, -seen[node.uuid].answered))
 
     def _new_losses(self) -> set[str]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import http.server
 import socket
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.daemon.lab import building, chassis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import reaching
 
 from . import labs, states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -312,6 +319,71 @@ def test_all_instances_of_a_dead_node_run_again_before_its_replicas_are_copied_a
     assert max(failovers) < min(replaced), "a failover waited for a new secondary"
     assert "check both on site" not in one.where.audit_log.read_text()
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_dead_node_is_failed_over_though_something_answers_at_its_address(lab: Callable[..., labs.Running]) -> None:
+    one = up(lab)
+    one.until(everyone_answers, "all agents answer")
+    place = building.agent_place(1, one.lab.agent_port)
+    with _answering_as(place.seen, place.port, after=one.lab.node("node2").lose_power):
+        one.until(states.reads("node2", "completed"), "its instances are elsewhere")
+    cluster = one.cluster()
+    assert not cluster.primaries(cluster.node("node2").uuid)
+    assert one.wrong() == []
+
+
+@contextlib.contextmanager
+def _answering_as(address: str, port: int, *, after: Callable[[], None]) -> Iterator[None]:
+    """A web server at the address of a node, from the moment on at which that has lost it."""
+    after()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="/nonexistent")
+    deadline = time.monotonic() + labs.LIMIT
+    while True:
+        try:
+            server = http.server.ThreadingHTTPServer((address, port), handler)
+            break
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.slow
+def test_a_node_that_dies_while_its_replica_is_replaced_for_hours_is_failed_over_at_once(
+    lab: Callable[..., labs.Running],
+) -> None:
+    """The replacement holds the node of the old replica until it has copied, and needs nothing of it."""
+    one = up(lab, pairs=(("node2", "node3"), ("node3", "node1"), ("node1", "node4"), ("node4", "node1")))
+    one.until(everyone_answers, "all agents answer")
+    one.lab.node("node4").slow_resync(1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    copying = one.ask("POST", "/2/instances/instance1/replace-disks", body).json()
+    one.until(_copies("node4"), "node2 copies to node4")
+
+    one.lab.node("node3").lose_power()
+    one.until(lambda _: runs(one, "node1") == ["instance2", "instance3"], "instance2 runs elsewhere")
+
+    assert one.get(f"/1/jobs/{copying}")["status"] == "running"
+    assert runs(one, "node2") == ["instance1"]
+    one.lab.node("node4").slow_resync(0)
+    assert states.job_ended(one, copying)["opcodes"][0]["status"] == "success"
+    assert one.wrong() == []
+
+
+def _copies(target: str) -> Callable[[labs.Running], bool]:
+    """Whether a node receives the data of an instance."""
+
+    def look(one: labs.Running) -> bool:
+        found = replica_facts.read(one.lab.node(target).root, hypervisor="fake").replicas or ()
+        return any(each.is_connected and each.disk is Disk.INCONSISTENT for each in found)
+
+    return look
 
 
 def _ends(one: labs.Running, kind: str) -> list[float]:

@@ -33,13 +33,26 @@ class Silence:
     """How often in a row a node's agent has not answered, and when it did so for the first time (unix seconds).
 
     `ssh_misses` is how often in a row its SSH server did not greet either; that is asked where the policy is `fence`.
-    `answered` is when its agent answered last (unix seconds), 0 where it has not since the daemon began.
+    `answered` is when its agent answered last (unix seconds), 0 where it has not since the daemon began. `unsigned` is
+    how often something else answered since then that the node did not sign.
     """
 
     misses: int
     since: float
     ssh_misses: int = 0
     answered: float = 0.0
+    unsigned: int = 0
+
+    @property
+    def questions(self) -> int:
+        """How many questions in a row brought no answer that the node signed."""
+        return self.misses + self.unsigned
+
+    @property
+    def text(self) -> str:
+        if not self.unsigned:
+            return f"its agent has not answered {self.misses} times"
+        return f"what answers as its agent has signed none of {self.questions} answers"
 
 
 @dataclass(frozen=True)
@@ -109,9 +122,9 @@ def judge(
     known to be off (`has_lived`) neither the record nor an earlier fence or statement counts.
     """
     least = cluster.maintenance.settings.dead_after
-    if not least or silence.misses < least:
+    if not least or silence.questions < least:
         return Verdict(Step.WAIT)
-    told = f"its agent has not answered {silence.misses} times"
+    told = silence.text
     if not answering:
         return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
     if node.uuid == cluster.cluster.master_node:
@@ -127,11 +140,17 @@ def judge(
         cure = to_confirm_again(cluster, node) if known_off.has_lived(node) else to_confirm(node)
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
     verdict = _by_its_bmc(cluster, node, told, reads=reads, silences=silences, second=second)
-    return _while_it_boots(node, f"{told}, and {booting}") if booting and verdict.step is Step.FENCE else verdict
+    return _unless_it_may_live(node, verdict, told, answers=silence.misses < least, booting=booting)
 
 
-def _while_it_boots(node: clusters.Node, told: str) -> Verdict:
-    return Verdict(Step.WAIT, told, f"its answer, or {_power_off_by_hand(node)}")
+def _unless_it_may_live(node: clusters.Node, verdict: Verdict, told: str, *, answers: bool, booting: str) -> Verdict:
+    """No node is fenced at whose address anything answers, or that may still boot."""
+    if verdict.step is Step.FENCE and answers:
+        cure = f"its agent repaired (`roundsman node info {node.name}` shows what is wrong with its answers)"
+        return Verdict(Step.WAIT, told, f"{cure}, or {_power_off_by_hand(node)}")
+    if verdict.step is Step.FENCE and booting:
+        return Verdict(Step.WAIT, f"{told}, and {booting}", f"its answer, or {_power_off_by_hand(node)}")
+    return verdict
 
 
 def _power_off_by_hand(node: clusters.Node) -> str:
@@ -257,7 +276,7 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
     """Why so many silent nodes are no reason to power any of them off, or ''; the limits are those of evacuations."""
     settings = cluster.maintenance.settings
     nodes = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
-    silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.misses >= settings.dead_after}
+    silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.questions >= settings.dead_after}
     asking = {incident.node for incident in cluster.maintenance.incidents if incident.is_asking} & nodes
     count = len(silent | asking)
     if count >= settings.storm_minimum and count > settings.storm_fraction * len(nodes):

@@ -184,6 +184,20 @@ def read(data: bytes, *, cluster_key: bytes, accept_cluster_key: bool = False) -
     return _report(content, node=node)
 
 
+def prove(data: bytes, *, node: str, cluster_key: bytes, accept_cluster_key: bool, now: int) -> None:
+    """Accept an answer only if this node (UUID) signed it within 300 s of `now`; what it says is not looked at.
+
+    Raises: errors.ReportRejected with a `Reason`, and nothing else for any data.
+    """
+    sealed, content = _open(data)
+    is_its_own = _claimed_node(content) == node
+    if not (
+        is_its_own and _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key)
+    ):
+        raise signing.rejected(Reason.FORGED, text="the signature is not the node's")
+    signing.check_fresh(sealed, now=now)
+
+
 def _open(data: bytes) -> Tuple[signing.Envelope, _Object]:
     if len(data) > LIMIT:
         raise signing.rejected(Reason.OVERSIZED, text="the report has {} bytes".format(len(data)))

@@ -26,12 +26,19 @@ CONNECT = agents.CONNECT_SECONDS
 
 
 class Nodes:
-    """A service whose nodes answer, are `dead` (no connection), `hang` (no answer) or are `slow` (seconds)."""
+    """A service whose nodes answer, are `dead` (no connection), `hang` (no answer) or are `slow` (seconds).
+
+    Of those that are `unsigned` something answers that has not their key.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, nodes: int = 4, **settings: Any) -> None:
         chosen: dict[str, Any] = {"agent_port": 1815, "dead_after": 5, **settings}
         self.service, _ = twins.assemble(twins.lab(folder, nodes=nodes, **chosen), monkeypatch)
+        known = self.service.configuration.current.nodes.values()
+        lab = twins.lab_of(self.service)
+        self.said = {node.name: twins.envelope(lab, node, '{"status": "Ok"}') for node in known}
         self.dead: set[str] = set()
+        self.unsigned: set[str] = set()
         self.hang: set[str] = set()
         self.slow: dict[str, float] = {}
         self.asked: list[tuple[float, str]] = []
@@ -54,7 +61,9 @@ class Nodes:
             await asyncio.sleep(agents.ANSWER_SECONDS)
             raise http_reads.Unanswered("it accepts connections, and gives no answer")
         await asyncio.sleep(self.slow.get(node.name, 0.001))
-        return 200, b"{}"
+        if node.name in self.unsigned:
+            return 200, b"{}"
+        return 200, self.said[node.name]
 
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -116,6 +125,28 @@ def test_a_node_that_answers_again_is_asked_by_the_polls_only(tmp_path: Path, mo
             before = len(nodes.times("node3"))
             await asyncio.sleep(120)
             assert len(nodes.times("node3")) - before == 2
+
+    virtual.run(scenario())
+
+
+def test_a_node_whose_answers_prove_nothing_is_asked_on_until_it_signs_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Nodes(tmp_path, monkeypatch)
+    nodes.unsigned.add("node3")
+
+    async def scenario() -> None:
+        async with nodes.at_work():
+            await asyncio.sleep(5.5 * suspects.EVERY)
+            seen = nodes.service.agents.seen[nodes.uuid("node3")]
+            assert (seen.misses, seen.unsigned) == (0, 7)
+            silent, answering = nodes.service.suspects.silences()
+            assert (silent[nodes.uuid("node3")].questions, answering) == (7, 3)
+            assert nodes.service.agents.answering() == {nodes.uuid(name) for name in ("node1", "node2", "node4")}
+            nodes.unsigned.clear()
+            await asyncio.sleep(2 * suspects.EVERY)
+            assert nodes.service.agents.suspects == set()
+            assert nodes.service.suspects.silences() == ({}, 4)
 
     virtual.run(scenario())
 

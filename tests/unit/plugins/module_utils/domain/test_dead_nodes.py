@@ -247,6 +247,18 @@ def test_one_peer_that_all_others_contradict_does_not_keep_a_node_that_reads_off
         assert judged(cluster, reads=reads, peers=(*OUTVOTED, *UNHEARD)).step is Step.WAIT
 
 
+def test_answers_that_a_node_did_not_sign_keep_its_power_and_do_not_keep_its_death_from_being_confirmed() -> None:
+    unsigned = Silence(misses=1, since=100.0, ssh_misses=9, unsigned=4)
+    for reads, step in ((None, Step.ASK), (OFF, Step.CONFIRM), (FENCED, Step.FAIL_OVER), (ON, Step.WAIT)):
+        for peers in ((), WITNESS):
+            verdict = judged(cluster_of(policy="fence"), silence=unsigned, reads=reads, peers=peers)
+            assert verdict.step is step
+            assert "what answers as its agent has signed none of 5 answers" in verdict.reason
+    assert judged(cluster_of(policy="fence"), silence=dataclasses.replace(unsigned, unsigned=3)).step is Step.WAIT
+    answers_no_more = dataclasses.replace(unsigned, misses=5)
+    assert judged(cluster_of(policy="fence"), silence=answers_no_more, reads=ON).step is Step.FENCE
+
+
 def test_where_no_peer_can_say_it_the_silence_of_its_ssh_server_is_the_second_witness() -> None:
     pair = (Peer("node3", Word.LOST, 110.0),)
     for peers in ((), pair):
