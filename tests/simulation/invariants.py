@@ -179,6 +179,10 @@ class Watch:
                 continue
             self._seen[number] = job
             self._promised |= _promises(job)
+            if job.is_final:
+                # A plan that was refused, as by a drained queue, promises nothing any more.
+                kept, own = _promises(job), f"job={number};"
+                self._promised = {at: by for at, by in self._promised.items() if not by.startswith(own) or at in kept}
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
                 self._seen_ended[number] = self._world.now
