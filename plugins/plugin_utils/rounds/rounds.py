@@ -257,7 +257,7 @@ class _Draft:
         is_idle, is_last = not (drain or starts or plan.moves), not plan.refusals and not self._unstarted[incident.uuid]
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         if plan.refusals:
-            if is_idle and all(refusal.permanent for refusal in plan.refusals):
+            if is_idle and all(self._is_final(refusal, node, incident) for refusal in plan.refusals):
                 others = self._exhausted.get(incident.uuid, {}).values()
                 self._end(incident, dict.fromkeys((*plan.refusals, *others)))
         elif is_master and is_idle:
@@ -269,6 +269,15 @@ class _Draft:
         self._evacuations.append(begun)
         self._left |= {node.uuid} if begun.has_begun else set()
         self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
+
+    def _is_final(self, refusal: Refusal, node: clusters.Node, incident: incidents.Incident) -> bool:
+        """Whether nothing is to be expected of what is refused: it is for good, or beside a move that failed a replica.
+
+        A person hears of an instance whose failover failed as soon as no other one that is down may be started.
+        """
+        instance = self._cluster.instances.get(self._uuids.get(refusal.subject, ""))
+        is_replica = instance is not None and instance.primary_node != node.uuid
+        return refusal.permanent or (is_replica and bool(self._exhausted.get(incident.uuid)))
 
     def hurry(self, incident: incidents.Incident) -> None:
         """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""

@@ -416,6 +416,26 @@ def test_one_bad_target_and_a_bmc_that_is_dark_for_a_while_leave_one_instance_of
     asyncio.run(scenario())
 
 
+def test_a_replica_that_finds_no_place_does_not_keep_a_failover_that_failed_from_failing_the_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = twins.lab(tmp_path, nodes=3, instances=2, pairs=[("node2", "node3")] * 2, moves_per_node=1)
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "error success"})
+        node1 = running.configuration.current.node("node1")
+        closed = changes.NodeRole(node1.uuid, drained=True, offline=False, master_candidate=node1.master_candidate)
+        await running.configuration.commit(lambda _: [closed])
+        await dies(running, "node2")
+        await twins.settle(running)
+        found = incident(running)
+        assert kinds(twin) == ["failover"] * 2
+        assert found.repair_status.value == "failed"
+        assert "failed: the twin was told to fail" in found.reason
+
+    asyncio.run(scenario())
+
+
 def test_an_instance_that_a_person_failed_over_elsewhere_meanwhile_fails_no_incident(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
