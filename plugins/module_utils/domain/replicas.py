@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import control_characters, ip_addresses, json_values
 from .drbd import Connection, Disk, Role
@@ -62,7 +62,9 @@ class ReplicaFact:
     @property
     def news(self) -> ReplicaFact:
         """The fact without ages and amounts."""
-        unknown = {known.name: known.default for known in dataclasses.fields(self) if known.name in NOT_NEWS}
+        unknown: Dict[str, Any] = {
+            known.name: known.default for known in dataclasses.fields(self) if known.name in NOT_NEWS
+        }
         return dataclasses.replace(self, **unknown)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -1019,6 +1020,10 @@ def test_with_the_policy_fence_a_node_that_a_job_has_powered_on_is_not_fenced_wh
     asyncio.run(scenario())
 
 
+def _stated(stated: list[changes.Change], _cluster: clusters.Cluster) -> list[changes.Change]:
+    return stated
+
+
 @pytest.mark.parametrize("was_recorded_off", [True, False])
 def test_with_the_policy_fence_a_node_that_an_emergency_return_has_powered_on_may_boot_though_the_hold_was_lifted(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, *, was_recorded_off: bool
@@ -1028,10 +1033,15 @@ def test_with_the_policy_fence_a_node_that_an_emergency_return_has_powered_on_ma
         await nodes.change_settings(dead_node_policy="fence")
         node = nodes.node("node3").uuid
         stands = changes.EpoStands((node,), (), "alice", returning=True, lost=not was_recorded_off)
-        off = [changes.NodePowered(node, powered=False)] if was_recorded_off else []
+        off: list[changes.Change] = [changes.NodePowered(node, powered=False)] if was_recorded_off else []
+        steps: list[list[changes.Change]] = [
+            [*off, stands],
+            [changes.NodePowered(node, powered=True)],
+            [changes.EpoGone()],
+        ]
         # As `roundsman cluster epo --on --ignore-failures --wait 20` does it.
-        for recorded in ([*off, stands], [changes.NodePowered(node, powered=True)], [changes.EpoGone()]):
-            await nodes.service.configuration.commit(lambda _, stated=recorded: stated)
+        for step in steps:
+            await nodes.service.configuration.commit(functools.partial(_stated, step))
         nodes.now = time.time()
         nodes.silent["node3"] = 3
         await nodes.lose("node3")

@@ -198,8 +198,8 @@ def test_a_forced_off_goes_to_a_node_that_reads_off_and_what_its_bmc_took_ends_a
     assert {found["command"] for found in result["results"]} == {"off"}
     (off,) = [one for one in controller.recorded if isinstance(one, changes.NodePowered) and one.node == "n10"]
     assert off == changes.NodePowered("n10", powered=False, confirms=True, commanded=True)
-    stated = changes.NodeOffConfirmed("n10", 100.0, by="alice")
-    for before in ([stated], [stated, changes.NodeLived("n10", 150.0)]):
+    stated: list[changes.Change] = [changes.NodeOffConfirmed("n10", 100.0, by="alice")]
+    for before in (stated, [*stated, changes.NodeLived("n10", 150.0)]):
         cluster = changes.apply_all(small_cluster.make(), before, now=150.0)
         known = changes.apply_all(cluster, [off], now=200.0).nodes["n10"]
         assert (known_off.stated_by(known), known_off.is_known_off(known), known.off_since) == ("", True, 200.0)

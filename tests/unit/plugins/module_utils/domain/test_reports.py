@@ -386,7 +386,7 @@ def test_the_digest_of_a_report_changes_with_what_it_says_and_not_with_times_and
 
 def test_what_is_no_news_in_a_report_is_none_in_what_is_known_of_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
     fact = replicas.ReplicaFact("r0", 0, Role.PRIMARY, Connection.CONNECTED, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0)
-    changed = {"seen": (("192.0.2.1", 7.5),), "out_of_sync": 8, "current": 32, "bitmap": 48}
+    changed: dict[str, Any] = {"seen": (("192.0.2.1", 7.5),), "out_of_sync": 8, "current": 32, "bitmap": 48}
     for not_news in (replicas.NOT_NEWS, (*replicas.NOT_NEWS, "current"), ()):
         monkeypatch.setattr(replicas, "NOT_NEWS", not_news)
         for name, value in changed.items():
