@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import errors, power_record
 from ...plugins.module_utils.domain import power as power_rules
 from . import client, completion, output, questions, watching, wording
 
@@ -85,6 +85,9 @@ def off(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Power nodes off and mark them offline. Nodes that still run instances require typing `yes`.
+
+    A forced off is sent even to a node that reads off: once its BMC has taken that, the node is known to be off, and
+    what a person stated by `node confirm-off` ends.
 
     Power a dead node off before it is set offline: if it is known to be off only later, its DRBD instances may fail
     over only with --ignore-consistency.
@@ -239,23 +242,32 @@ def _tell(step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     elif command == "status":
         output.table(("Node", "Power Status"), [(row["name"], row["after"]) for row in rows])
     else:
-        verdict = _foreseen if is_check else _verdict
-        told = [(row["name"], row["before"] if is_check else row["after"], verdict(row)) for row in rows]
+        is_forced = bool(step["params"].get("force"))
+        told = [
+            (
+                row["name"],
+                row["before"] if is_check else row["after"],
+                _foreseen(row, is_forced=is_forced) if is_check else _verdict(row),
+            )
+            for row in rows
+        ]
         output.table(("Node", "Power Status", "Result"), told)
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
     if not row["confirmed"]:
         return "NOT CONFIRMED"
-    return "confirmed" if row["sent"] else f"already {row['after']}"
+    return power_record.verdict(power_rules.parse_outcome(row))
 
 
-def _foreseen(row: Mapping[str, Any]) -> str:
+def _foreseen(row: Mapping[str, Any], *, is_forced: bool) -> str:
     if not row["confirmed"]:
         return "would not be done"
     if row["command"] == "cycle":
         return "would be off and on again"
-    return "nothing to do" if row["before"] == row["after"] else f"would be {row['after']}"
+    if row["before"] != row["after"]:
+        return f"would be {row['after']}"
+    return power_record.SENT_AGAIN if is_forced and row["command"] == "off" else "nothing to do"
 
 
 def _tell_bad(found: Mapping[str, Any], step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,8 @@
-"""Nodes that jobs have commanded on: one that has not answered since may be booting, and is not fenced."""
+"""Nodes that were commanded on: one that has not answered since may be booting, and is not fenced.
+
+The record of a node has when it was powered on by a job, by hand, or by the return of an emergency power off. A job
+counts also where its BMC has not confirmed it, and so nothing was recorded.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,10 @@ plan by hand has taken the room, and the next round plans by what is true now. A
 `RETRIES` times in a row fails the incident. A move that ended without a result in a job that was taken back meanwhile
 counts as lost, too: it may have left its instance down. A failover is planned again, too, whose source was not
 confirmed off right before it: a BMC may be late or dark for minutes, and the node is known to be off.
+
+Of a node that does not answer a move that failed ends nothing by itself: its instance is planned no more, rounds go on
+with all others, and the incident fails once nothing else is left to be done (`exhausted`). An instance that was moved
+or started since counts no more.
 """
 
 from __future__ import annotations
@@ -15,15 +19,16 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import lifecycle
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import dead_nodes, lifecycle
 from ...plugins.plugin_utils.opcodes import instance_moves
+from ...plugins.plugin_utils.placement import plan
 from ..jobs import plays, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import incidents
 
 MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
@@ -35,46 +40,114 @@ RETRIES = 2
 UNFENCED_RETRIES = 10
 """How often in a row a failover is planned again whose source was not confirmed off; each asks its BMC for 30 s."""
 SHORT = 8
+_BAD = frozenset({values.Status.ERROR, values.Status.CANCELED})
 
 
 def of_incident(
+    cluster: clusters.Cluster,
     incident: incidents.Incident,
     jobs: Sequence[values.Job],
     known: Mapping[int, values.Job],
-    *,
-    is_dead: bool = False,
 ) -> dict[int, lifecycle.JobOutcome]:
     """How the jobs of an incident stand; `known` are all jobs, to find those that they depend on.
 
-    One that waits for a person, or is planned again, has not failed, and neither has what comes after it. With
-    `is_dead` the node is not reachable, and what failed counts once no failover is left: that of one instance, at one
-    bad target, keeps none of the others down.
+    One that waits for a person, or is planned again, has not failed, and neither has what comes after it. Of a node
+    that does not answer no move fails the incident here, nor what comes after one, nor anything else before no failover
+    is left.
     """
+    found = _outcomes(incident, jobs, known)
+    if not _is_judged_by_round(cluster, incident):
+        return found
+    ended = {job.id: job.status for job in jobs if job.is_final}
+    is_failing_over = any(not job.is_final and _moves(job, FAILOVERS) for job in jobs)
+    return {
+        job.id: lifecycle.JobOutcome(None, found[job.id].text)
+        if found[job.id].succeeded is False and (is_failing_over or _moves(job, MOVES) or _is_kept(job, ended))
+        else found[job.id]
+        for job in jobs
+    }
+
+
+def _outcomes(
+    incident: incidents.Incident, jobs: Sequence[values.Job], known: Mapping[int, values.Job]
+) -> dict[int, lifecycle.JobOutcome]:
     lost = _rows(jobs)
-    found = {job.id: _outcome(incident, job, lost, known) for job in jobs}
-    if is_dead and any(not job.is_final and _fails_over(job) for job in jobs):
-        return {
-            number: lifecycle.JobOutcome(None) if outcome.succeeded is False else outcome
-            for number, outcome in found.items()
-        }
+    return {job.id: _outcome(incident, job, lost, known) for job in jobs}
+
+
+def _is_judged_by_round(cluster: clusters.Cluster, incident: incidents.Incident) -> bool:
+    """Whether a move that failed is one of many: its instances are down until they have failed over."""
+    node = cluster.nodes.get(incident.node)
+    is_gone = node is not None and not clusters.reachable(cluster, node)
+    return is_gone or dead_nodes.is_of_a_dead_node(incident)
+
+
+def _moves(job: values.Job, kinds: frozenset[str]) -> bool:
+    return any(opcode.kind in kinds for opcode in job.opcodes)
+
+
+def exhausted(
+    cluster: clusters.Cluster,
+    incident: incidents.Incident,
+    jobs: Sequence[values.Job],
+    known: Mapping[int, values.Job],
+) -> dict[str, plan.Refusal]:
+    """By instance (UUID) why it is planned no more for an incident whose node does not answer: its move has failed.
+
+    That counts as long as the instance is where that move found it or was to bring it, and no later one succeeded.
+    """
+    if not _is_judged_by_round(cluster, incident):
+        return {}
+    ended = {job.id: job.status for job in jobs if job.is_final}
+    outcomes = _outcomes(incident, jobs, known)
+    bad = [job for job in jobs if outcomes[job.id].succeeded is False and not _is_kept(job, ended)]
+    done = _done(known.values()) if bad else {}
+    found = {}
+    for job in bad:
+        opcode = next((each for each in job.opcodes if each.kind in MOVES and each.status in _BAD), None)
+        instance = cluster.instances.get(str(opcode.params["instance"])) if opcode is not None else None
+        if opcode is None or instance is None or done.get((instance.uuid, _copies(opcode)), 0) > job.id:
+            continue
+        if _has_left(instance, incident.node, opcode):
+            continue
+        found[instance.uuid] = plan.Refusal(
+            instance.name,
+            f"job {job.id} failed: {outcomes[job.id].text}",
+            _by_hand(instance, incident.node, opcode),
+            permanent=True,
+        )
     return found
 
 
-def _fails_over(job: values.Job) -> bool:
-    return any(opcode.kind in FAILOVERS for opcode in job.opcodes)
+def _done(jobs: Iterable[values.Job]) -> dict[tuple[str, bool], int]:
+    """By instance (UUID), and whether its replica is meant, the last job that moved or started it."""
+    found: dict[tuple[str, bool], int] = {}
+    for job in jobs:
+        for opcode in job.opcodes:
+            if opcode.kind in MOVES and opcode.status is values.Status.SUCCESS:
+                key = str(opcode.params["instance"]), _copies(opcode)
+                found[key] = max(job.id, found.get(key, 0))
+    return found
 
 
-def failed(
-    incident: incidents.Incident, jobs: Sequence[values.Job], known: Mapping[int, values.Job]
-) -> dict[str, values.Job]:
-    """By instance (UUID) the job of an incident in which its failover failed: it is not planned again meanwhile."""
-    bad = {number for number, outcome in of_incident(incident, jobs, known).items() if outcome.succeeded is False}
-    return {
-        str(opcode.params["instance"]): job
-        for job in jobs
-        for opcode in job.opcodes
-        if job.id in bad and opcode.kind in FAILOVERS
-    }
+def _copies(opcode: values.Opcode) -> bool:
+    return opcode.kind == "replace_disks"
+
+
+def _has_left(instance: clusters.Instance, node: str, opcode: values.Opcode) -> bool:
+    """Whether an instance, or its replica, is neither on a node nor where a move was to bring it: others moved it."""
+    if opcode.kind == "startup":
+        return False
+    now = instance.secondary_nodes if _copies(opcode) else (instance.primary_node,)
+    return not {node, opcode.params["new" if _copies(opcode) else "target"]} & {*now}
+
+
+def _by_hand(instance: clusters.Instance, node: str, opcode: values.Opcode) -> str:
+    """The command by which a person does what a move did not."""
+    if _copies(opcode):
+        return f"`roundsman instance replace-disks {instance.name} --to NODE`, once the cause is removed"
+    verb = "failover" if instance.primary_node == node else "start"
+    return f"`roundsman instance {verb} {instance.name}`, once the cause is removed"
 
 
 def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:

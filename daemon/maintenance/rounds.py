@@ -255,7 +255,12 @@ class Rounds:
             for incident in cluster.maintenance.incidents
             if incident.is_open
         }
-        facts = (at_work, jobs, silent, evidence, recovered, unstarted)
+        exhausted = {
+            incident.uuid: outcomes.exhausted(cluster, incident, self._jobs_of(incident), self._queue.jobs)
+            for incident in cluster.maintenance.incidents
+            if incident.is_open
+        }
+        facts = (at_work, jobs, silent, evidence, recovered, unstarted, exhausted)
         known = self._plans.get(as_if_resumed)
         if known is not None and known[0] is cluster and known[1] == facts:
             return known[2]
@@ -267,6 +272,7 @@ class Rounds:
             evidence=evidence,
             recovered=recovered,
             unstarted=unstarted,
+            exhausted=exhausted,
             as_if_resumed=as_if_resumed,
         )
         self._plans[as_if_resumed] = (cluster, facts, plan)
@@ -279,7 +285,7 @@ class Rounds:
             number: outcome
             for incident in cluster.maintenance.incidents
             for number, outcome in outcomes.of_incident(
-                incident, self._jobs_of(incident), self._queue.jobs, is_dead=_is_dead(cluster, incident)
+                cluster, incident, self._jobs_of(incident), self._queue.jobs
             ).items()
         }
         if self._settled != cluster.maintenance.round:
@@ -399,19 +405,4 @@ class Rounds:
             if waits["basis"] == replica_evidence.basis(cluster, about):
                 verdict = possible_loss.Verdict.ASK
                 found[instance] = possible_loss.Answer(verdict, reason=waits["reason"], unblock=waits["unblock"])
-        for incident in cluster.maintenance.incidents:
-            if incident.is_open and _is_dead(cluster, incident):
-                failed = outcomes.failed(incident, self._jobs_of(incident), self._queue.jobs)
-                for instance, job in failed.items():
-                    found[instance] = possible_loss.Answer(
-                        possible_loss.Verdict.REFUSE,
-                        reason=f"job {job.id} failed: {job.text}",
-                        unblock="the end of the other failovers off its node, with which this incident fails",
-                    )
         return found
-
-
-def _is_dead(cluster: clusters.Cluster, incident: incidents.Incident) -> bool:
-    """Whether the node of an incident cannot be asked: its instances are down until they have failed over."""
-    node = cluster.nodes.get(incident.node)
-    return node is not None and not clusters.reachable(cluster, node)

@@ -21,6 +21,7 @@ _SPEC = {
     "refused": {"type": "dict", "default": {}},
     "looks": {"type": "dict", "default": {}},
     "alive": {"type": "dict", "default": {}},
+    "forced": {"type": "bool", "default": False},
     "delay": {"type": "float", "default": 0.0},
     "batch": {"type": "int", "default": 10},
     "expected": {"type": "str", "default": ""},
@@ -36,6 +37,7 @@ class ActionModule(module_answers.Action):
     those that are to be fenced answered. The result has
     an outcome for each node, `told` a line for each, `unconfirmed` a line for each that is not as it should be, and
     `summary` a few words for all. In check mode nothing is sent, and all of them tell what would be.
+    With `forced` an off is sent to a node that reads off, too: only what its BMC took dates it, and ends a statement.
     With `record_read` whatever is read is recorded, as after a lost command; else what was asked for and confirmed.
     """
 
@@ -46,6 +48,7 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         command, variables = power.Command(options["command"]), task_vars or {}
+        given_command = power.Command.EMERGENCY_OFF if options["forced"] and command is power.Command.OFF else command
         refused = {**options["refused"], **self._objections(options, variables)}
         answering = power_looks.answering(command, options["alive"])
         left = [power_looks.refused(command, *refusal) for refusal in refused.items()]
@@ -59,7 +62,7 @@ class ActionModule(module_answers.Action):
         batches = _batches(targets, size=len(targets) or 1 if is_whole else options["batch"])
         for number, batch in enumerate(batches, start=1):
             given = time.time()
-            told = self._commanded(command, batch, options, variables)
+            told = self._commanded(given_command, batch, options, variables)
             outcomes += told
             if not self._task.check_mode:
                 rule = power_record.read if options["record_read"] else power_record.recorded
@@ -69,7 +72,7 @@ class ActionModule(module_answers.Action):
         summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
         summary = f"nothing is sent; it would be: {summary}" if self._task.check_mode else summary
         failure = {"failed": True, "msg": "; ".join(troubles)} if troubles else {}
-        return {**result, "summary": summary, **self._told(outcomes, expected=options["expected"]), **failure}
+        return {**result, "summary": summary, **self._told(command, outcomes, options["expected"]), **failure}
 
     def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
@@ -91,16 +94,16 @@ class ActionModule(module_answers.Action):
             self._execute_module, command, targets, credentials_file=options["credentials_file"], variables=variables
         )
 
-    def _told(self, outcomes: Sequence[power.Outcome], *, expected: str) -> dict[str, Any]:
+    def _told(self, command: power.Command, outcomes: Sequence[power.Outcome], expected: str) -> dict[str, Any]:
         ordered = power_looks.ordered(outcomes)
         lines = [
             power_record.shortfall(outcome) or power_record.mismatch(outcome, expected=expected) for outcome in ordered
         ]
         is_check = self._task.check_mode
-        changed = [power_record.would_send(outcome) if is_check else outcome.changed for outcome in ordered]
+        changed = [power_record.would_change(outcome) if is_check else outcome.changed for outcome in ordered]
         return {
             "changed": any(changed),
-            "results": [outcome.as_dict() for outcome in ordered],
+            "results": [{**outcome.as_dict(), "command": command.value} for outcome in ordered],
             "told": [power_record.foretold(outcome) if is_check else power_record.told(outcome) for outcome in ordered],
             "unconfirmed": [*filter(None, lines)],
         }

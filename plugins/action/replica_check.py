@@ -69,10 +69,12 @@ class ActionModule(module_answers.Action):
 def _node(given: Mapping[str, Any]) -> replacements.Node:
     answer = given.get("disks") or {}
     found = answer.get("disks")
+    name, answers = str(given["name"]), bool(answer) and not answer.get("unreachable")
     if answer.get("failed") or answer.get("unreachable") or not isinstance(found, list):
-        return replacements.Node(str(given["name"]), None, module_answers.shown(str(answer.get("msg") or "no answer")))
+        why = module_answers.shown(str(answer.get("msg") or "no answer"))
+        return replacements.Node(name, None, why, answers=answers)
     replicas = drbd_sides.decode_replicas(found)
     if replicas is None:
-        return replacements.Node(str(given["name"]), None, drbd_sides.NOT_UNDERSTOOD)
+        return replacements.Node(name, None, drbd_sides.NOT_UNDERSTOOD, answers=answers)
     told = tuple(dataclasses.replace(each, text=module_answers.shown(each.text)) for each in replicas)
-    return replacements.Node(str(given["name"]), told)
+    return replacements.Node(name, told, answers=answers)

@@ -87,7 +87,7 @@ def newest(
     known = [tracks[uuid] for uuid in nodes if uuid in tracks]
     return [
         {
-            number: None if volume.fact is None else dataclasses.replace(volume.fact, seen=(), out_of_sync=None)
+            number: None if volume.fact is None else volume.fact.news
             for number, volume in track.of_resource(name).items()
         }
         for name in resources(instance)

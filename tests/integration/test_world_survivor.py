@@ -182,3 +182,27 @@ def test_an_emergency_power_off_returns_and_starts_no_older_replica(lab: Callabl
     assert back.returncode == 0, back.stdout + back.stderr
     assert runs(one, "node3") == ["instance1"]
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("garbage", ["instead", "cut"])
+def test_an_instance_whose_other_node_answers_garbage_waits_for_a_person(
+    lab: Callable[..., labs.Running], garbage: str
+) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    assert states.command(one, "instance", "stop", "instance1", "--yes").returncode == 0
+    one.lab.node("node3").garble(garbage)
+
+    refused = states.command(one, "instance", "start", "instance1")
+
+    assert refused.returncode != 0, refused.stdout
+    assert "node3 answers, and what its replica of instance1 has cannot be read" in refused.stderr
+    assert "`roundsman instance start instance1 --discard node3`" in refused.stderr
+    assert runs(one, "node2") == []
+
+    states.command(one, "instance", "start", "instance1", "--discard", "node3", "--yes")
+
+    one.until(lambda _: runs(one, "node2") == ["instance1"], "it runs without what node3 has")
+    one.lab.node("node3").garble("")
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []

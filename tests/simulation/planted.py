@@ -77,8 +77,8 @@ PLANTED = (
         (
             Edit(
                 ROUNDS,
-                "        facts = (at_work, jobs, silent, evidence, recovered, unstarted)\n",
-                "        facts = (at_work, jobs, evidence, recovered, unstarted)\n",
+                "        facts = (at_work, jobs, silent, evidence, recovered, unstarted, exhausted)\n",
+                "        facts = (at_work, jobs, evidence, recovered, unstarted, exhausted)\n",
             ),
         ),
     ),

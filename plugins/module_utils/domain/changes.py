@@ -73,8 +73,9 @@ class NodePowered:
     """The power state of record of a node; with power, or a commanded off, nobody's statement stands any more.
 
     `confirms` says whether off is a new confirmation: a reading alone, or what the daemon commanded by itself, leaves a
-    node that has lived since it was known to be off as it is. `commanded` says whether a command was sent before off
-    was read back: else the node is not known to be off, and the next commanded off dates it.
+    node that has lived since it was known to be off as it is. `commanded` says whether a command was sent before the
+    state was read back: else a node that reads off is not known to be off, and the next commanded off dates it, and one
+    that reads on as it is recorded was not powered on now.
     """
 
     node: str
@@ -280,7 +281,14 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
         off_stated_by=by,
         off_since=since,
         off_read=is_read,
+        powered_on_at=_powered_on_at(node, change, now),
     )
+
+
+def _powered_on_at(node: clusters.Node, change: NodePowered, now: float) -> float:
+    if change.powered and (change.commanded or known_off.is_off(node)):
+        return now
+    return node.powered_on_at if change.powered else 0.0
 
 
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:

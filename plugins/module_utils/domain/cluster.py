@@ -98,9 +98,9 @@ class Node:
     `mtotal`, `mnode`, `dtotal` are its memory, the memory it keeps for itself and its disk (MiB), `ctotal` its CPUs;
     `powered` is the power state of record; `off_confirmed` is since when a person, `off_stated_by`, stated that it has
     no power, which its BMC could not say (unix seconds, 0 is never); `off_since` is when it was first known to be off,
-    0 while it is not; `off_read` says that its BMC only read off, without a command; `alive_at` is when its BMC, or a
-    connection to it, last showed that it lives, reports and polls not counted. `hostvars` are the Ansible variables
-    with which it is reached.
+    0 while it is not; `off_read` says that its BMC only read off, without a command; `powered_on_at` is when it was
+    powered on, 0 where that is not known or it is off since; `alive_at` is when its BMC, or a connection to it, last
+    showed that it lives, reports and polls not counted. `hostvars` are the Ansible variables with which it is reached.
     """
 
     uuid: str
@@ -122,6 +122,7 @@ class Node:
     off_stated_by: str = ""
     off_read: bool = False
     off_since: float = 0.0
+    powered_on_at: float = 0.0
     alive_at: float = 0.0
     ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
     hostvars: Mapping[str, str] = field(default_factory=dict)

@@ -20,8 +20,6 @@ DEFAULT_CATEGORY = "default"
 """How the category of a collector that has none is written in paths and lists."""
 COMMAND = "diagnose_command"
 """The key of a diagnosis that names the command which made it."""
-NOT_NEWS = ("seen", "out_of_sync")
-"""Ages and amounts among the facts of a replica: that they go on is no news. A new one of these is named here, too."""
 
 _TIMESTAMP = re.compile("[1-9][0-9]{0,19}")
 
@@ -116,7 +114,7 @@ def content_digest(sealed: bytes) -> str:
         content = json.loads(signing.read_envelope(sealed).msg)
         del content["timestamp"]
         for replica in content.get(replicas.REPLICAS, ()):
-            for key in NOT_NEWS:
+            for key in replicas.NOT_NEWS:
                 replica.pop(key, None)
         text = json.dumps(content, sort_keys=True)
     except (errors.ReportRejected, ValueError, TypeError, AttributeError, KeyError, RecursionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence, Tuple
 
 from . import (
     capitals,
@@ -26,6 +26,12 @@ from . import cluster as clusters
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
+_FAILING_OVER = frozenset({"failover", "fence"})
+"""The policies by which instances of a node that is known to be off start elsewhere."""
+_NOT_ALIVE = frozenset(
+    {witnesses.Finding.DEAD, witnesses.Finding.DOUBT, witnesses.Finding.UNKNOWN, witnesses.Finding.NONE}
+)
+"""The findings by which no peer is connected to a node: one that reads off may be commanded off."""
 
 
 @dataclass(frozen=True)
@@ -210,20 +216,21 @@ def _commanded(
 def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     if known_off.has_lived(node):
         return _doubted(cluster, node, told)
-    if cluster.maintenance.settings.dead_node_policy == "none":
-        return Verdict(Step.WAIT, told, _to_fail_over(node))
-    return Verdict(Step.FAIL_OVER, told)
+    if cluster.maintenance.settings.dead_node_policy in _FAILING_OVER:
+        return Verdict(Step.FAIL_OVER, told)
+    return Verdict(Step.WAIT, told, _to_fail_over(node))
 
 
 def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str, *, second: witnesses.Testimony) -> Verdict:
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
     if known_off.has_lived(node):
         return _doubted(cluster, node, told)
-    if second.finding is witnesses.Finding.DEAF and not second.is_outvoted:
+    is_outvoted = second.finding is witnesses.Finding.DEAF and second.is_outvoted
+    if not (is_outvoted or second.finding in _NOT_ALIVE):
         return Verdict(Step.WAIT, f"{told}: it may run its instances", f"its BMC repaired, or {to_confirm(node)}")
-    if cluster.maintenance.settings.dead_node_policy == "none":
-        return Verdict(Step.WAIT, told, _to_fail_over(node))
-    return Verdict(Step.CONFIRM, told)
+    if cluster.maintenance.settings.dead_node_policy in _FAILING_OVER:
+        return Verdict(Step.CONFIRM, told)
+    return Verdict(Step.WAIT, told, _to_fail_over(node))
 
 
 def _doubted(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
@@ -243,23 +250,38 @@ def _on(
     silences: Mapping[str, Silence],
     second: witnesses.Testimony,
 ) -> Verdict:
-    """Power off what is on and silent, by the policy, where its peers have lost it, too: a second witness."""
+    """Power off what is on and silent, by the policy, where its peers have lost it, too: a second witness.
+
+    Only a finding that is named here has it powered off.
+    """
     by_hand = _power_off_by_hand(node)
     if cluster.maintenance.settings.dead_node_policy != "fence" or second.finding is witnesses.Finding.DEAF:
         return Verdict(Step.WAIT, told, f"its agent or its management link repaired, or {by_hand}")
-    if second.finding in {witnesses.Finding.UNKNOWN, witnesses.Finding.DOUBT}:
-        return Verdict(Step.WAIT, f"{told}; {second.text}", f"{second.cure}, or {by_hand}")
-    least, quiet = cluster.maintenance.settings.dead_after, silences[node.uuid].ssh_misses
-    if second.finding is witnesses.Finding.NONE and quiet < least:
-        reason = f"{second.text}, and its SSH server has been silent for {quiet} of {least} questions in a row"
-        return Verdict(Step.WAIT, f"{told}; {reason}", f"more questions, or {by_hand}")
-    if second.finding is witnesses.Finding.NONE and _is_master_alone(cluster, node, silences):
-        reason = f"{second.text}, and of all other nodes only the master answers: the fault may be here"
-        return Verdict(Step.WAIT, f"{told}; {reason}", f"another node that answers, or {by_hand}")
+    if second.finding is witnesses.Finding.DEAD:
+        lack = None
+    elif second.finding is witnesses.Finding.NONE:
+        lack = _lack_without_peers(cluster, node, silences)
+    else:
+        lack = "", second.cure or "the word of its DRBD peers"
+    if lack is not None:
+        reason = ", and ".join(filter(None, [second.text, lack[0]]))
+        return Verdict(Step.WAIT, f"{told}; {reason}", f"{lack[1]}, or {by_hand}")
     held = storm(cluster, silences)
     if held:
         return Verdict(Step.WAIT, f"{told}; {held}", "fewer silent nodes, or a higher storm_fraction or storm_minimum")
     return Verdict(Step.FENCE, f"{told}; {second.text}")
+
+
+def _lack_without_peers(
+    cluster: clusters.Cluster, node: clusters.Node, silences: Mapping[str, Silence]
+) -> Optional[Tuple[str, str]]:
+    """What a node is not powered off for of which no peer can say anything, and what lifts that; None for nothing."""
+    least, quiet = cluster.maintenance.settings.dead_after, silences[node.uuid].ssh_misses
+    if quiet < least:
+        return f"its SSH server has been silent for {quiet} of {least} questions in a row", "more questions"
+    if _is_master_alone(cluster, node, silences):
+        return "of all other nodes only the master answers: the fault may be here", "another node that answers"
+    return None
 
 
 def _is_master_alone(cluster: clusters.Cluster, node: clusters.Node, silences: Mapping[str, Silence]) -> bool:

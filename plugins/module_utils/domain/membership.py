@@ -101,7 +101,14 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
         stated = 0.0 if wanted.powered or known_off.has_lived(known) else wanted.off_confirmed
         by = wanted.off_stated_by if stated else ""
         is_read = not wanted.powered and not stated
-        wanted = dataclasses.replace(wanted, off_since=since, off_confirmed=stated, off_stated_by=by, off_read=is_read)
+        wanted = dataclasses.replace(
+            wanted,
+            off_since=since,
+            off_confirmed=stated,
+            off_stated_by=by,
+            off_read=is_read,
+            powered_on_at=now if wanted.powered else 0.0,
+        )
     stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NOTHING = "nothing to change"
 UNSET = "unset"
-_OWN = frozenset({"serial_no", "mtime", "off_since", "off_read", "alive_at"})
+_OWN = frozenset({"serial_no", "mtime", "off_since", "off_read", "powered_on_at", "alive_at"})
 Difference = Tuple[str, Any, Any]
 
 

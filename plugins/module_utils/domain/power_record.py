@@ -15,6 +15,8 @@ RECORDED: Mapping[power.Command, bool] = {
     power.Command.FENCE: False,
     power.Command.CONFIRM_OFF: False,
 }
+SENT_AGAIN = "off would be sent once more"
+"""What `off --force` does to a node that reads off: its BMC has to take a command before that counts."""
 _READS: Mapping[power.State, bool] = {power.State.ON: True, power.State.OFF: False}
 
 
@@ -99,7 +101,15 @@ def summary(outcomes: Sequence[power.Outcome]) -> str:
 
 def told(outcome: power.Outcome) -> str:
     """What a command did to a node, in a few words; `shortfall` has the reason where it is not confirmed."""
-    return _line(outcome, "confirmed" if outcome.sent else f"already {outcome.after.value}", missing="not confirmed")
+    return _line(outcome, verdict(outcome), missing="not confirmed")
+
+
+def verdict(outcome: power.Outcome) -> str:
+    """What a confirmed command did: nothing, where it was sent to a node that read off and its BMC did not take it."""
+    if not outcome.sent:
+        return f"already {outcome.after.value}"
+    is_only_read = outcome.before is power.State.OFF and outcome.command.verb is power.Command.OFF and not outcome.taken
+    return "already off, and its BMC took no command" if is_only_read else "confirmed"
 
 
 def foresee(status: power.Outcome, *, command: power.Command) -> power.Outcome:
@@ -126,12 +136,19 @@ def foretold(outcome: power.Outcome) -> str:
         then = "would be off and on again"
     elif not would_send(outcome):
         then = "nothing to do"
+    elif not would_change(outcome):
+        then = SENT_AGAIN
     return _line(replace(outcome, after=now), then, missing="would not be done")
 
 
 def would_send(outcome: power.Outcome) -> bool:
     """Whether a command would go out, from what `foresee` gave."""
     return outcome.confirmed and power.needs_sending(outcome.command, before=outcome.before)
+
+
+def would_change(outcome: power.Outcome) -> bool:
+    """Whether a command would change the power, from what `foresee` gave, and not only confirm it."""
+    return would_send(outcome) and (outcome.command is power.Command.CYCLE or outcome.before is not outcome.after)
 
 
 def log_lines(outcomes: Sequence[power.Outcome]) -> List[str]:

@@ -41,11 +41,15 @@ class Replica:
 
 @dataclass(frozen=True)
 class Node:
-    """A node and its replicas, disk by disk; None if it did not report them, for the reason `why`."""
+    """A node and its replicas, disk by disk; None if it did not report them, for the reason `why`.
+
+    `answers` says that it was asked and answered something, though nothing of its replicas can be read from that.
+    """
 
     name: str
     replicas: Optional[Tuple[Replica, ...]]
     why: str = ""
+    answers: bool = False
 
 
 def objection(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import control_characters, ip_addresses, json_values
 from .drbd import Connection, Disk, Role
@@ -26,6 +26,9 @@ _GENERATION = re.compile(r"[0-9a-f]{16}")
 _KIB = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+NOT_NEWS = ("seen", "out_of_sync")
+"""Ages and amounts among the facts of a replica, by the names of fields and in reports: that they go on is no news."""
 
 Volume = Tuple[str, int]
 """A resource of DRBD and the number of one of its volumes."""
@@ -55,6 +58,14 @@ class ReplicaFact:
     bitmap: Optional[int] = None
     seen: Tuple[Tuple[str, float], ...] = ()
     out_of_sync: Optional[int] = None
+
+    @property
+    def news(self) -> ReplicaFact:
+        """The fact without ages and amounts."""
+        unknown: Dict[str, Any] = {
+            known.name: known.default for known in dataclasses.fields(self) if known.name in NOT_NEWS
+        }
+        return dataclasses.replace(self, **unknown)
 
     @property
     def is_connected(self) -> bool:

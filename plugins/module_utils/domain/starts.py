@@ -2,8 +2,9 @@
 
 A configuration that was restored may be older than the data: it then names the node of the older replica. A replica
 that has its peer is newest by DRBD's own word. One that has not is compared with what the peer says of itself; a peer
-that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start. Neither does one that
-was outdated while the primary is in sync with a replica on another node. Where a migration may have taken the instance
+that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start. One that answers, and of
+which nothing can be read, is not silent: it may have the newer data. Nothing is hindered by a replica that was outdated
+while the primary is in sync with one on another node. Where a migration may have taken the instance
 to the peer, that one may have written last, and has to say what it has. Where both were written since they parted, or
 the primary's was outdated, a person says whose data are given up.
 """
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from .replacements import Node, Replica
 
 _WHOLE = frozenset({Disk.UP_TO_DATE.value, Disk.CONSISTENT.value, Disk.OUTDATED.value})
+_DISKS = frozenset({"", *(disk.value for disk in Disk)})
+_ROLES = frozenset({"", *(role.value for role in Role)})
 _WHY = {
     Relation.THEIRS_NEWER: "is older than",
     Relation.UNRELATED: "has no data in common with",
@@ -34,11 +37,19 @@ def objection(
 
     A `peer` that is not contacted has no replicas. With `discards` a person gives up what the peer has.
     """
+    if primary.replicas is None:
+        return f"the disks of {instance} on {primary.name} cannot be read ({primary.why}): it is not started"
     objected = _open_there(instance, primary, peer)
     if objected or discards:
         return objected
-    if peer_may_have_run_it and not _are_compared(primary.replicas or (), peer.replicas or ()):
+    if peer_may_have_run_it and not _are_compared(primary.replicas, peer.replicas or ()):
         return _uncompared(instance, primary, peer)
+    if unread := _unread(primary.replicas, peer):
+        return (
+            f"{peer.name} answers, and what its replica of {instance} has cannot be read ({unread}): it may have newer "
+            f"data than {primary.name}, so {instance} is not started there. Repair what fails on {peer.name}, then "
+            f"retry. If the data on {peer.name} are lost or nobody needs them, {_discarding(instance, peer)}"
+        )
     return _older(instance, primary, peer) or next(
         (
             _outdated(instance, primary, mine, peer)
@@ -139,6 +150,16 @@ def _uncompared(instance: str, primary: Node, peer: Node) -> str:
         f"replica is lost, run `roundsman node power off {peer.name} --force`, then retry: {instance} is failed over "
         f"from {peer.name}, and what may be lost is printed"
     )
+
+
+def _unread(ours: Sequence[Replica], peer: Node) -> str:
+    """Why nothing can be concluded from what a peer answered, '' if something can; one that is silent said nothing."""
+    if peer.replicas is None:
+        return peer.why if peer.answers else ""
+    if len(peer.replicas) != len(ours):
+        return f"it lists {len(peer.replicas)} of {len(ours)} disks"
+    strange = (each for each in peer.replicas if each.disk not in _DISKS or each.role not in _ROLES)
+    return next((f"it is not in DRBD's words: {each.text}" for each in strange), "")
 
 
 def _discarding(instance: str, peer: Node) -> str:

@@ -67,19 +67,20 @@ class Testimony:
 def judge(peers: Sequence[Peer]) -> Testimony:
     """What the peers of a silent node make of it; the first rule that applies decides.
 
-    One that is still connected proves that it lives. While the word of any is unknown nothing is concluded. One that
+    One that is still connected proves that it lives. While the word of any is unknown, or is none of those that are
+    named here, nothing is concluded. One that
     lost it proves something only if its own network is known to work, or if another peer lost it as well. Of a pair
     without a third node that answers, and of a node without peers, nothing can be said.
     """
     connected = [peer for peer in peers if peer.word is Word.CONNECTED]
-    unknown = [peer for peer in peers if peer.word is Word.UNKNOWN]
     lost = [peer for peer in peers if peer.word is Word.LOST]
+    unknown = [peer for peer in peers if peer.word not in {Word.CONNECTED, Word.LOST}]
     reaching = [peer for peer in lost if peer.reaches]
     if connected:
         is_outvoted = len(connected) == 1 and _outvote(lost, unknown)
         return _deaf(connected, lost, unknown, is_outvoted=is_outvoted)
     if unknown:
-        return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), _cure(unknown))
+        return Testimony(Finding.UNKNOWN, "; ".join(map(_why, unknown)), _cure(unknown))
     if reaching:
         return Testimony(Finding.DEAD, f"{_both(reaching)} lost it, and still reached other nodes by replication")
     if len(lost) > 1:
@@ -111,6 +112,10 @@ def _deaf(connected: Sequence[Peer], lost: Sequence[Peer], unknown: Sequence[Pee
         text = f"{newest.name} alone {told}, and {_both(lost)} lost it{mute}"
         return Testimony(Finding.DEAF, text, is_outvoted=True)
     return Testimony(Finding.DEAF, f"it is deaf, not dead: {newest.name} {told}")
+
+
+def _why(peer: Peer) -> str:
+    return peer.why or f"{peer.name} does not say whether it is connected to it"
 
 
 def _cure(unknown: Sequence[Peer]) -> str:

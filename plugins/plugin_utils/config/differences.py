@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 OBJECTS = ("nodegroups", "nodes", "instances", "filters")
-OWN = frozenset({"serial_no", "ctime", "mtime", "off_since", "off_read", "alive_at"})
+OWN = frozenset({"serial_no", "ctime", "mtime", "off_since", "off_read", "powered_on_at", "alive_at"})
 """What differs whenever anything does, and when a node was seen on or off, which nobody sets."""
 LONGEST = 40
 """A text of more characters is not told, only that it differs."""

@@ -45,6 +45,7 @@ _NODE_LIFE: Mapping[str, Rule] = {
     "off_stated_by": _LINE,
     "off_read": value_rules.flag,
     "off_since": _TIME,
+    "powered_on_at": _TIME,
     "alive_at": _TIME,
 }
 _MERGED = frozenset({"group", "hostvars", "ipolicy", *parameter_rules.LIMITS, *parameter_rules.NDPARAMS})

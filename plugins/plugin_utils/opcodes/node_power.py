@@ -68,8 +68,9 @@ class _AtBmcs(contract.PlayOpcode):
 class Power(_AtBmcs):
     """Change or read the power of nodes through their BMCs; success is the state read back.
 
-    Before `off` and `cycle` no instance may run there by the configuration, unless `force`; `expect` fails a
-    `status` that reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
+    Before `off` and `cycle` no instance may run there by the configuration, unless `force`, with which `off` is sent to
+    a node that reads off, too: only what its BMC took is known, and ends a statement. `expect` fails a `status` that
+    reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
     `delay` (seconds) `on` is done a few nodes at a time; with `check` nothing is sent, and it is told what would be.
     `fence` and `confirm_off` are for silent nodes: what runs there is not asked, and a node that still answers is
     refused. So is a `confirm_off`, which only the daemon submits, of a node that has lived since it was known off.
@@ -141,6 +142,7 @@ class Power(_AtBmcs):
             "ask_first": [node.name for node in self._asked(cluster, refused)],
             "agents": {node.name: contract.agent(cluster, node) for node in self._asked(cluster, refused)},
             "expected": self.expect,
+            "forced": self.force,
             "delay": self.delay,
             "batch": BATCH,
             "check": self.check,

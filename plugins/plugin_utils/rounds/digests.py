@@ -25,6 +25,7 @@ BOOKKEEPING = frozenset(
         "master_candidate",
         "off_since",
         "off_read",
+        "powered_on_at",
         "alive_at",
     }
 )

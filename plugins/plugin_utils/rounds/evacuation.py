@@ -29,6 +29,7 @@ def plan(
     leaving: Collection[str] = (),
     recovered: Collection[str] = (),
     evidence: Mapping[str, Answer] | None = None,
+    exhausted: Mapping[str, Refusal] | None = None,
 ) -> Plan:
     """Every instance leaves by one move or is refused; no move counts on room that another one frees.
 
@@ -41,8 +42,9 @@ def plan(
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
     another evacuation of the round, or an unfinished job, moves, each with that in words; `which`
     says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `recovered` and
-    `evidence` as for `rounds.plan`. `room` is that of the round and is used up. Targets are chosen instance by
-    instance, by the score of the cluster after each (`prospects.py`); one choice costs O(nodes² + instances).
+    `evidence` as for `rounds.plan`, and `exhausted` are the instances (UUID) that are not moved any more, and why.
+    `room` is that of the round and is used up. Targets are chosen instance by instance, by the score of the cluster
+    after each (`prospects.py`); one choice costs O(nodes² + instances).
     """
     node = cluster.node(node_uuid)
     lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving, recovered=recovered)
@@ -53,7 +55,7 @@ def plan(
     refusals: list[Refusal] = []
     meant = [instance for instance in room.held(node.uuid) if which is None or which(instance)]
     for instance in in_order(meant, node=node.uuid):
-        way = waits(instance, taken) or ways_out.out(instance)
+        way = waits(instance, taken) or (exhausted or {}).get(instance.uuid) or ways_out.out(instance)
         kept = way if isinstance(way, Refusal) else way.left
         if kept is not None:
             refusals.append(kept)

@@ -41,6 +41,7 @@ def plan(
     evidence: Mapping[str, Answer] | None = None,
     recovered: Collection[str] = (),
     unstarted: Mapping[str, Collection[str]] | None = None,
+    exhausted: Mapping[str, Mapping[str, Refusal]] | None = None,
     as_if_resumed: bool = False,
 ) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone, save what is down.
@@ -53,8 +54,11 @@ def plan(
     that does not waits. `recovered` are the nodes (UUIDs) that say Ok since an incident of them failed: in the last
     resort an instance goes to its replica there.
 
+    `exhausted` has by incident (UUID) the instances (UUID) of which a move failed, with their refusals: nothing more of
+    them is planned, and their incident fails once all else is done.
+
     `at_work` says of incidents (UUID) whether they have unfinished jobs; one that is missing has none. An
-    incident of which a job failed is expected to be failed already. The same cluster gives the equal plan
+    incident of which any other job failed is expected to be failed already. The same cluster gives the equal plan
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
@@ -65,6 +69,7 @@ def plan(
         evidence=evidence or {},
         recovered=recovered,
         unstarted=unstarted or {},
+        exhausted=exhausted or {},
     )
     known = in_order(cluster)
     idle = [incident for incident in known if not at_work.get(incident.uuid, False)]
@@ -150,8 +155,10 @@ class _Draft:
         evidence: Mapping[str, Answer],
         recovered: Collection[str],
         unstarted: Mapping[str, Collection[str]],
+        exhausted: Mapping[str, Mapping[str, Refusal]],
     ) -> None:
         self.plan = RoundPlan()
+        self._exhausted = exhausted
         self._recovered = recovered
         self._evidence = evidence
         self._cluster = cluster
@@ -168,7 +175,12 @@ class _Draft:
         self._evacuations: list[leaving.Evacuation] = []
         self._uuids = {instance.name: uuid for uuid, instance in cluster.instances.items()}
         self._unstarted = {
-            incident.uuid: _found(cluster, incident, unstarted.get(incident.uuid, ())) for incident in in_order(cluster)
+            incident.uuid: tuple(
+                uuid
+                for uuid in _found(cluster, incident, unstarted.get(incident.uuid, ()))
+                if uuid not in exhausted.get(incident.uuid, {})
+            )
+            for incident in in_order(cluster)
         }
         self._taken = {
             uuid: self._evacuation(incident)
@@ -197,7 +209,12 @@ class _Draft:
     def _complete(self, incident: incidents.Incident) -> None:
         self.plan = dataclasses.replace(self.plan, completed=(*self.plan.completed, incident.uuid))
 
-    def _fail(self, incident: incidents.Incident, reason: str) -> None:
+    def _end(self, incident: incidents.Incident, refusals: Collection[Refusal]) -> None:
+        """Nothing is left to be done: it is completed, or fails for what was not."""
+        if not refusals:
+            self._complete(incident)
+            return
+        reason = "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in refusals)
         self.plan = dataclasses.replace(self.plan, failed=(*self.plan.failed, (incident.uuid, reason)))
 
     def repair(self, incident: incidents.Incident) -> None:
@@ -225,7 +242,7 @@ class _Draft:
         is_started = not self._unstarted[incident.uuid]
         is_empty = node.offline and not self._room.held(node.uuid) and not self._farewell(node)
         if is_started and (is_empty or incident.returned_at):
-            self._complete(incident)
+            self._end(incident, self._exhausted.get(incident.uuid, {}).values())
             return
         if incident.returned_at:
             self._submit(*self._starts(node, incident))
@@ -240,8 +257,9 @@ class _Draft:
         is_idle, is_last = not (drain or starts or plan.moves), not plan.refusals and not self._unstarted[incident.uuid]
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         if plan.refusals:
-            if is_idle and all(refusal.permanent for refusal in plan.refusals):
-                self._fail(incident, "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals))
+            if is_idle and all(self._is_final(refusal, node, incident) for refusal in plan.refusals):
+                others = self._exhausted.get(incident.uuid, {}).values()
+                self._end(incident, dict.fromkeys((*plan.refusals, *others)))
         elif is_master and is_idle:
             text = f"{node.name} is the master: it waits for the master role to move"
             self.refuse(_refusal(node, incident, text, "no longer the master"))
@@ -251,6 +269,15 @@ class _Draft:
         self._evacuations.append(begun)
         self._left |= {node.uuid} if begun.has_begun else set()
         self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
+
+    def _is_final(self, refusal: Refusal, node: clusters.Node, incident: incidents.Incident) -> bool:
+        """Whether nothing is to be expected of what is refused: it is for good, or beside a move that failed a replica.
+
+        A person hears of an instance whose failover failed as soon as no other one that is down may be started.
+        """
+        instance = self._cluster.instances.get(self._uuids.get(refusal.subject, ""))
+        is_replica = instance is not None and instance.primary_node != node.uuid
+        return refusal.permanent or (is_replica and bool(self._exhausted.get(incident.uuid)))
 
     def hurry(self, incident: incidents.Incident) -> None:
         """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""
@@ -300,6 +327,7 @@ class _Draft:
             which=which,
             recovered=self._recovered,
             evidence=self._evidence,
+            exhausted=self._exhausted.get(incident.uuid),
         )
         notes = dict.fromkeys((*self.plan.notes, *plan.notes))
         self.plan = dataclasses.replace(self.plan, notes=tuple(notes))

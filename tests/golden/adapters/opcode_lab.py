@@ -157,7 +157,7 @@ class Lab:
             self._names |= {uuid: one["name"] for uuid, one in found[kind].items()}
         for node in found["nodes"].values():
             # Who has answered last is noted at any time.
-            del node["alive_at"]
+            del node["alive_at"], node["powered_on_at"]
         self._names[found["cluster"]["uuid"]] = "cluster"
         if not about:
             return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, booting
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
@@ -1015,6 +1016,48 @@ def test_with_the_policy_fence_a_node_that_a_job_has_powered_on_is_not_fenced_wh
         assert "fence" not in nodes.commands
         (verdict,) = nodes.service.dead.verdicts.values()
         assert "to boot before it is fenced" in verdict.reason
+
+    asyncio.run(scenario())
+
+
+def _stated(stated: list[changes.Change], _cluster: clusters.Cluster) -> list[changes.Change]:
+    return stated
+
+
+@pytest.mark.parametrize("was_recorded_off", [True, False])
+def test_with_the_policy_fence_a_node_that_an_emergency_return_has_powered_on_may_boot_though_the_hold_was_lifted(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, *, was_recorded_off: bool
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        await nodes.change_settings(dead_node_policy="fence")
+        node = nodes.node("node3").uuid
+        stands = changes.EpoStands((node,), (), "alice", returning=True, lost=not was_recorded_off)
+        off: list[changes.Change] = [changes.NodePowered(node, powered=False)] if was_recorded_off else []
+        steps: list[list[changes.Change]] = [
+            [*off, stands],
+            [changes.NodePowered(node, powered=True)],
+            [changes.EpoGone()],
+        ]
+        # As `roundsman cluster epo --on --ignore-failures --wait 20` does it.
+        for step in steps:
+            await nodes.service.configuration.commit(functools.partial(_stated, step))
+        nodes.now = time.time()
+        nodes.silent["node3"] = 3
+        await nodes.lose("node3")
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert "fence" not in nodes.commands
+        assert "to boot before it is fenced" in nodes.verdict("node3").reason
+        # What a BMC reads of a node that is recorded as on is no new on.
+        read = changes.NodePowered(node, powered=True, confirms=False, commanded=False)
+        at = nodes.node("node3").powered_on_at
+        await nodes.service.configuration.commit(lambda _: [read])
+        assert nodes.node("node3").powered_on_at == at
+        stepped = dataclasses.replace(nodes.node("node3"), powered_on_at=at - booting.BOOT - 1)
+        await nodes.service.configuration.commit(lambda _: [membership.NodeStands(stepped)])
+        await nodes.settle()
+        assert "fence" in nodes.commands
 
     asyncio.run(scenario())
 

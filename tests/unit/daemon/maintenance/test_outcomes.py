@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +17,11 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     incidents,
     recording,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves, room_now
 
+from tests.unit import small_cluster
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 FAILOVER = '{"status":"evacuate-failover"}'
+NODES = ("n1", "n2", "n3", "n4")
+OVER = {"instance": "i1", "source": "n2", "target": "n3"}
 
 
 @pytest.fixture
@@ -128,7 +132,7 @@ def test_what_does_not_begin_because_another_move_was_lost_is_not_refused() -> N
             values.Job(number, (lost,)),
             values.Job(number + 1, (waiting,), depends=(values.Dependency(number, ()), values.Dependency(number))),
         ]
-    found = outcomes.of_incident(noted, jobs, {job.id: job for job in jobs})
+    found = outcomes.of_incident(in_cluster(), noted, jobs, {job.id: job for job in jobs})
     assert {number: outcome.succeeded for number, outcome in found.items()} == dict.fromkeys(range(1, 7), True)
 
 
@@ -230,7 +234,8 @@ def test_what_waits_for_a_person_fails_no_incident_as_a_migration_and_a_start_ma
         )
         job = twins.job(9, opcode)
         assert outcomes.refusals([job]) == ({"i1": waits} if is_done else {})
-        assert outcomes.of_incident(incident(running), [job], {9: job})[9].succeeded is is_done
+        cluster = running.configuration.current
+        assert outcomes.of_incident(cluster, incident(running), [job], {9: job})[9].succeeded is is_done
 
     asyncio.run(scenario())
 
@@ -240,24 +245,84 @@ def failovers(*statuses: values.Status, result: object = None) -> list[values.Jo
     return [
         values.Job(
             number,
-            (values.Opcode("failover", {"instance": f"i{number}"}, status=status, started=1.0, result=result),),
+            (values.Opcode("failover", OVER | {"instance": f"i{number}"}, status=status, started=1.0, result=result),),
         )
         for number, status in enumerate(statuses, start=1)
     ]
 
 
-def test_what_failed_of_a_dead_node_counts_once_no_failover_is_left() -> None:
+def in_cluster(*, is_dead: bool = False, **places: str) -> clusters.Cluster:
+    """Instances (UUIDs) with their primaries, and replicas on node n2, which `is_dead`."""
+    nodes = {uuid: clusters.Node(uuid, uuid, "g", off_confirmed=float(is_dead and uuid == "n2")) for uuid in NODES}
+    instances = {
+        uuid: dataclasses.replace(
+            small_cluster.make().instances["i1"],
+            uuid=uuid,
+            name=uuid,
+            primary_node=primary,
+            secondary_nodes=("n3" if primary == "n2" else "n2",),
+        )
+        for uuid, primary in places.items()
+    }
+    return dataclasses.replace(small_cluster.make(), nodes=nodes, instances=instances)
+
+
+DEAD = in_cluster(is_dead=True, i1="n2", i2="n2", i3="n2")
+
+
+def test_no_failed_move_off_a_dead_node_fails_its_incident_by_itself_and_its_instance_is_planned_no_more() -> None:
     noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
     bad, good, waiting = values.Status.ERROR, values.Status.SUCCESS, values.Status.WAITING
     for statuses, is_dead, succeeded in (
         ((bad, waiting, good), True, [None, None, True]),
         ((bad, waiting, good), False, [False, None, True]),
-        ((bad, good, good), True, [False, True, True]),
+        ((bad, good, good), True, [None, True, True]),
     ):
         jobs = failovers(*statuses)
-        found = outcomes.of_incident(noted, jobs, {job.id: job for job in jobs}, is_dead=is_dead)
+        cluster = DEAD if is_dead else in_cluster(i1="n2", i2="n2", i3="n2")
+        found = outcomes.of_incident(cluster, noted, jobs, {job.id: job for job in jobs})
         assert [outcome.succeeded for outcome in found.values()] == succeeded
-        assert outcomes.failed(noted, jobs, {}) == {"i1": jobs[0]}
+        exhausted = outcomes.exhausted(cluster, noted, jobs, {})
+        assert list(exhausted) == (["i1"] if is_dead else [])
+        assert all(refusal.permanent for refusal in exhausted.values())
+
+
+@pytest.mark.parametrize(
+    ("primary", "later", "cure"),
+    [
+        ("n2", None, "`roundsman instance failover i1`"),
+        ("n3", None, "`roundsman instance start i1`"),
+        ("n1", None, None),
+        ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.SUCCESS), None),
+        ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.ERROR), "`roundsman instance start"),
+    ],
+)
+def test_a_failover_that_failed_counts_until_its_instance_has_left_or_was_started(
+    primary: str, later: values.Opcode | None, cure: str | None
+) -> None:
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    jobs = failovers(values.Status.ERROR)
+    known = {job.id: job for job in [*jobs, *([values.Job(9, (later,))] if later else [])]}
+    found = outcomes.exhausted(in_cluster(is_dead=True, i1=primary), noted, jobs, known)
+    assert list(found) == (["i1"] if cure else [])
+    assert all(refusal.unblock.startswith(cure or "") for refusal in found.values())
+
+
+def test_a_replica_that_could_not_be_replaced_counts_until_it_has_left_and_hinders_no_failover() -> None:
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+    params = {"instance": "i1", "old": "n2", "new": "n3"}
+    first = values.Job(1, (values.Opcode("replace_disks", params, status=values.Status.ERROR, started=1.0),))
+    after = values.Opcode("replace_disks", params | {"instance": "i2"}, status=values.Status.ERROR)
+    offline = values.Opcode("node_role", {"node": "n2"}, status=values.Status.ERROR)
+    on_success = (values.Dependency(1, (values.Status.SUCCESS,)),)
+    jobs = [first, values.Job(2, (after,), depends=on_success), values.Job(3, (offline,), depends=on_success)]
+    cluster = in_cluster(is_dead=True, i1="n1", i2="n1")
+    found = outcomes.of_incident(cluster, noted, jobs, {job.id: job for job in jobs})
+    assert not [outcome for outcome in found.values() if outcome.succeeded is False]
+    assert list(outcomes.exhausted(cluster, noted, jobs, {})) == ["i1"], "the other was not tried"
+    moved = dataclasses.replace(cluster.instances["i1"], secondary_nodes=("n4",))
+    cluster = dataclasses.replace(cluster, instances={"i1": moved})
+    assert not outcomes.exhausted(cluster, noted, jobs, {})
 
 
 def test_a_failover_whose_source_was_not_confirmed_off_is_planned_again_and_not_for_ever() -> None:
@@ -278,7 +343,7 @@ def test_a_failover_whose_source_was_not_confirmed_off_is_planned_again_and_not_
         )
         for number in range(1, outcomes.UNFENCED_RETRIES + 2)
     ]
-    found = outcomes.of_incident(noted, jobs, {})
+    found = outcomes.of_incident(in_cluster(i1="n2"), noted, jobs, {})
     *others, last = (outcome.succeeded for outcome in found.values())
     assert (set(others), last) == ({True}, False)
 
@@ -289,13 +354,12 @@ def test_a_bmc_that_was_dark_for_long_and_a_controller_that_reboots_then_are_not
     jobs = [
         values.Job(
             number,
-            (values.Opcode("failover", {"instance": "i1"}, status=values.Status.ERROR, started=1.0, result=result),),
+            (values.Opcode("failover", OVER, status=values.Status.ERROR, started=1.0, result=result),),
         )
         for number, result in enumerate(results, start=1)
     ]
     for count in range(4, 7):
-        found = outcomes.of_incident(noted, jobs[:count], {}, is_dead=True)
-        assert found[count].succeeded is (count < 6), count
+        assert bool(outcomes.exhausted(DEAD, noted, jobs[:count], {})) is (count == 6), count
 
 
 def test_a_failover_that_fails_at_its_target_keeps_none_of_the_others_of_a_dead_node_down(
@@ -306,13 +370,95 @@ def test_a_failover_that_fails_at_its_target_keeps_none_of_the_others_of_a_dead_
 
     async def scenario() -> None:
         running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "error success success success success"})
-        node = running.configuration.current.node("node2")
-        await running.configuration.commit(lambda _: [changes.NodePowered(node.uuid, powered=False)])
-        dead = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="dead-1", now=running.intake.now.wall)
-        await running.configuration.commit(lambda _: [changes.IncidentStands(dead)])
+        node = await dies(running, "node2")
         await twins.settle(running)
         assert kinds(twin).count("failover") == 5, "one each"
         assert len(running.configuration.current.primaries(node.uuid)) == 1
         assert incident(running).repair_status.value == "failed"
+
+    asyncio.run(scenario())
+
+
+async def dies(running: service.Service, name: str) -> clusters.Node:
+    """A node is known to be off, and its incident is noted."""
+    node = running.configuration.current.node(name)
+    await running.configuration.commit(lambda _: [changes.NodePowered(node.uuid, powered=False)])
+    dead = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="dead-1", now=running.intake.now.wall)
+    await running.configuration.commit(lambda _: [changes.IncidentStands(dead)])
+    return node
+
+
+def test_one_bad_target_and_a_bmc_that_is_dark_for_a_while_leave_one_instance_of_a_dead_node_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = twins.lab(tmp_path, instances=3, pairs=[("node2", "node3"), *[("node2", "node4")] * 2])
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
+        node = await dies(running, "node2")
+        await running.rounds.step()
+        bad, dark, lost = await twins.until_held(twin, 3)
+        twin.finish(bad, "error")
+        twin.values["failover"] = {instance_moves.UNFENCED: True}
+        twin.finish(dark, "error")
+        twin.finish(lost, "lost")
+        del twin.values["failover"]
+        twin.outcomes["failover"] = "success"
+        await twins.settle(running)
+        (left,) = running.configuration.current.primaries(node.uuid)
+        assert twin.specs[bad].variables["step"]["instance"]["uuid"] == left.uuid
+        assert kinds(twin).count("failover") == 5, "the bad one is not repeated"
+        assert kinds(twin).count("replace_disks") == 2, "the others have their new secondaries"
+        found = incident(running)
+        assert found.repair_status.value == "failed"
+        assert found.reason.startswith(f"{left.name}: job {bad.parent.name} failed: the twin was told to fail")
+
+    asyncio.run(scenario())
+
+
+def test_a_replica_that_finds_no_place_does_not_keep_a_failover_that_failed_from_failing_the_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = twins.lab(tmp_path, nodes=3, instances=2, pairs=[("node2", "node3")] * 2, moves_per_node=1)
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "error success"})
+        node1 = running.configuration.current.node("node1")
+        closed = changes.NodeRole(node1.uuid, drained=True, offline=False, master_candidate=node1.master_candidate)
+        await running.configuration.commit(lambda _: [closed])
+        await dies(running, "node2")
+        await twins.settle(running)
+        found = incident(running)
+        assert kinds(twin) == ["failover"] * 2
+        assert found.repair_status.value == "failed"
+        assert "failed: the twin was told to fail" in found.reason
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_a_person_failed_over_elsewhere_meanwhile_fails_no_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = twins.lab(tmp_path, nodes=5, instances=2, pairs=[("node2", "node3"), ("node2", "node4")])
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
+        node = await dies(running, "node2")
+        await running.rounds.step()
+        bad, slow = await twins.until_held(twin, 2)
+        twin.finish(bad, "error")
+        step = twin.specs[bad].variables["step"]
+        by_hand = changes.InstanceNodes(step["instance"]["uuid"], step["target"]["uuid"], (node.uuid,))
+        opcode = values.Opcode("startup", {"instance": step["instance"]["uuid"]})
+        await running.queue.wait(int(bad.parent.name), seconds=twins.LIMIT)
+        await running.configuration.commit(lambda _: [by_hand])
+        (job,) = await running.queue.submit([twins.job(0, opcode)])
+        await running.queue.wait(job.id, seconds=twins.LIMIT)
+        twin.finish(slow)
+        twin.outcomes["failover"] = "success"
+        await twins.settle(running)
+        assert (incident(running).repair_status.value, incident(running).reason) == ("completed", "")
+        moved = running.configuration.current.instance(step["instance"]["uuid"])
+        assert (moved.primary_node, node.uuid in moved.nodes) == (step["target"]["uuid"], False)
 
     asyncio.run(scenario())

@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, known_off, power
+
+from tests.unit import small_cluster
 
 from .running import Bmcs, Modules
 
@@ -21,7 +23,7 @@ TARGETS = [{"name": name, "uuid": uuid, "driver": "/bin/oob"} for name, uuid in 
 def command(controller: Controller, command: str, *, is_check: bool = False, **options: Any) -> dict[str, Any]:
     """The result of one command to all three nodes, which the play holds."""
     controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
-    given = {"targets": TARGETS, "credentials_file": "/none", **options}
+    given: dict[str, Any] = {"targets": TARGETS, "credentials_file": "/none", **options}
     return controller.run("node_power", is_check=is_check, command=command, **given)
 
 
@@ -184,3 +186,43 @@ def test_who_has_the_address_of_a_node_that_reads_off_does_not_keep_it_from_bein
     command(controller, "confirm_off", alive={"node2": told, "node3": {"alive": "it runs programs"}})
     assert bmcs.sent == [("confirm_off", ["node2", "node10"])]
     assert [change.node for change in controller.recorded if isinstance(change, changes.NodeLived)] == ["n3"]
+
+
+def test_a_forced_off_goes_to_a_node_that_reads_off_and_what_its_bmc_took_ends_a_statement(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bmcs = Bmcs(monkeypatch, STATES)
+    result = command(controller, "off", forced=True)
+    assert bmcs.sent == [("emergency_off", list(UUIDS))]
+    assert result["told"] == lines("off, confirmed", "off, confirmed", "off, confirmed")
+    assert {found["command"] for found in result["results"]} == {"off"}
+    (off,) = [one for one in controller.recorded if isinstance(one, changes.NodePowered) and one.node == "n10"]
+    assert off == changes.NodePowered("n10", powered=False, confirms=True, commanded=True)
+    stated: list[changes.Change] = [changes.NodeOffConfirmed("n10", 100.0, by="alice")]
+    for before in (stated, [*stated, changes.NodeLived("n10", 150.0)]):
+        cluster = changes.apply_all(small_cluster.make(), before, now=150.0)
+        known = changes.apply_all(cluster, [off], now=200.0).nodes["n10"]
+        assert (known_off.stated_by(known), known_off.is_known_off(known), known.off_since) == ("", True, 200.0)
+
+
+def test_a_forced_off_that_changes_nothing_is_no_change_and_one_that_is_not_taken_is_a_reading(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = dict.fromkeys(STATES, OFF)
+    Bmcs(monkeypatch, off)
+    foreseen = command(controller, "off", forced=True, is_check=True)
+    assert (foreseen["changed"], foreseen["told"]) == (False, lines(*["off, off would be sent once more"] * 3))
+    assert command(controller, "off", forced=True)["changed"] is False
+    rejecting = power.judge(
+        power.Command.EMERGENCY_OFF,
+        name="node2",
+        before=OFF,
+        seen=[OFF],
+        attempts=[power.Attempt(power.Answer.REJECTED)],
+        seconds=1.0,
+    )
+    Modules(monkeypatch, _always({"results": [rejecting.as_dict()]}))
+    result = command(controller, "off", forced=True, targets=TARGETS[:1])
+    assert result["told"] == ["node2: off, already off, and its BMC took no command"]
+    assert controller.recorded[-1] == changes.NodePowered("n2", powered=False, confirms=True, commanded=False)
+    assert command(controller, "on", forced=True, targets=TARGETS[:1])["results"][0]["command"] == "on"

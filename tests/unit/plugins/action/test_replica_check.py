@@ -141,7 +141,29 @@ def test_a_start_is_judged_by_the_rule_for_starts() -> None:
 
 def test_a_node_that_may_have_run_the_instance_has_to_answer_before_it_is_started() -> None:
     primary = node("node1", "node2", OURS, connected=False)
-    silent = {"name": "node2", "disks": {"failed": True, "msg": "the kernel has no DRBD"}}
-    assert objection(primary=primary, old=silent, starts=True) == ""
-    text = objection(primary=primary, old=silent, starts=True, may_have_run=True)
-    assert "cannot be compared with the one on node1 (the kernel has no DRBD)" in text
+    for failure in ("failed", "unreachable"):
+        silent = {"name": "node2", "disks": {failure: True, "msg": "the kernel has no DRBD"}}
+        text = objection(primary=primary, old=silent, starts=True, may_have_run=True)
+        assert "cannot be compared with the one on node1 (the kernel has no DRBD)" in text
+
+
+@pytest.mark.parametrize(
+    ("disks", "is_refused"),
+    [
+        ({}, False),
+        ({"unreachable": True, "msg": "timed out"}, False),
+        ({"failed": True, "msg": "the kernel has no DRBD"}, True),
+        ({"changed": False}, True),
+        ({"disks": "none"}, True),
+        ({"disks": [{"text": "?"}]}, True),
+        ({"disks": []}, True),
+    ],
+)
+def test_only_a_node_that_does_not_answer_is_started_without_being_compared(
+    disks: dict[str, object], *, is_refused: bool
+) -> None:
+    found = objection(
+        primary=node("node1", "node2", OURS, connected=False), old={"name": "node2", "disks": disks}, starts=True
+    )
+    assert ("node2 answers, and what its replica of web1 has cannot be read" in found) is is_refused
+    assert bool(found) is is_refused

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, diagnosis, incidents, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    dead_nodes,
+    diagnosis,
+    incidents,
+    power,
+    witnesses,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.dead_nodes import Reading, Silence, Step
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.witnesses import Peer, Word
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.witnesses import Finding, Peer, Word
 
 LONG = Silence(misses=5, since=100.0, ssh_misses=5)
 ON, OFF, UNKNOWN = (Reading(state) for state in (power.State.ON, power.State.OFF, power.State.UNKNOWN))
@@ -468,3 +475,28 @@ def test_a_node_that_may_be_booting_is_not_fenced_and_one_that_is_off_is_failed_
     assert "it was powered on 40 s ago" in waits.reason
     for reads in (OFF, FENCED, UNKNOWN, None):
         assert judged(cluster, reads=reads, booting="x") == judged(cluster, reads=reads)
+
+
+class Future(enum.Enum):
+    """Findings of a version to come."""
+
+    DYING = "dying"
+
+
+@pytest.mark.parametrize("finding", [*Finding, Future.DYING])
+@pytest.mark.parametrize("reads", [ON, DENIED, OFF])
+def test_only_a_finding_that_is_named_has_a_node_commanded_off(
+    finding: Finding, reads: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witnesses, "judge", lambda _: witnesses.Testimony(finding, "its peers say so"))
+    fencing = {Finding.DEAD, Finding.NONE}
+    steps = {Step.CONFIRM if reads is OFF else Step.FENCE}
+    may_be = {*Finding} - {Finding.DEAF} if reads is OFF else fencing
+    verdict = judged(cluster_of(policy="fence"), reads=reads)
+    assert {verdict.step} == (steps if finding in may_be else {Step.WAIT})
+    assert verdict.step is not Step.WAIT or verdict.unblock
+
+
+@pytest.mark.parametrize("reads", [None, ON, OFF, FENCED])
+def test_a_policy_that_is_not_known_has_nothing_done(reads: Reading | None) -> None:
+    assert judged(cluster_of(policy="destroy"), reads=reads).step in {Step.WAIT, Step.ASK}

@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 CLUSTER = small_cluster.make()
 
 
+def test_a_node_that_was_powered_on_has_the_date_until_it_is_off_and_a_reading_alone_gives_none() -> None:
+    cluster = changes.apply(small_cluster.make(), changes.NodePowered("n2", powered=True), now=5.0)
+    read_on = changes.NodePowered("n2", powered=True, confirms=False, commanded=False)
+    for now, change, at in (
+        (6.0, read_on, 5.0),
+        (7.0, changes.NodePowered("n2", powered=False), 0.0),
+        (8.0, read_on, 8.0),
+        (9.0, changes.NodePowered("n2", powered=True), 9.0),
+    ):
+        cluster = changes.apply(cluster, change, now=now)
+        assert cluster.nodes["n2"].powered_on_at == at
+    node = cluster.nodes["n2"]
+    for now, powered, at in ((10.0, False, 0.0), (11.0, True, 11.0)):
+        stands = membership.NodeStands(dataclasses.replace(node, powered=powered))
+        cluster = changes.apply(cluster, stands, now=now)
+        assert cluster.nodes["n2"].powered_on_at == at
+
+
 def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_life() -> None:
     off, lived = changes.NodePowered("n2", powered=False), changes.NodeLived("n2")
 

@@ -384,6 +384,23 @@ def test_the_digest_of_a_report_changes_with_what_it_says_and_not_with_times_and
     assert collected.content_digest(signed(message())) != collected.content_digest(signed(message(node=OTHER)))
 
 
+def test_what_is_no_news_in_a_report_is_none_in_what_is_known_of_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    fact = replicas.ReplicaFact("r0", 0, Role.PRIMARY, Connection.CONNECTED, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0)
+    changed: dict[str, Any] = {"seen": (("192.0.2.1", 7.5),), "out_of_sync": 8, "current": 32, "bitmap": 48}
+    for not_news in (replicas.NOT_NEWS, (*replicas.NOT_NEWS, "current"), ()):
+        monkeypatch.setattr(replicas, "NOT_NEWS", not_news)
+        for name, value in changed.items():
+            other = dataclasses.replace(fact, **{name: value})
+            said = (
+                reports.message(
+                    node_uuid=NODE, timestamp_ns=STAMP, data=DATA, problem=None, facts=replicas.NodeFacts("", (each,))
+                )
+                for each in (fact, other)
+            )
+            one, two = (collected.content_digest(signed(text, now=NOW)) for text in said)
+            assert (one == two, fact.news == other.news) == (name in not_news, name in not_news), name
+
+
 @pytest.mark.parametrize(
     "data",
     [

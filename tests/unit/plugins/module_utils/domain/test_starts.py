@@ -33,7 +33,6 @@ def refusal(mine: Replica, other: Replica, *, discards: bool = False) -> str:
 )
 def test_a_peer_that_may_have_run_the_instance_has_to_say_what_its_replicas_have(peer: Node) -> None:
     primary = Node("node1", (ALONE, ALONE))
-    assert starts.objection("web1", primary, peer) == ""
     text = starts.objection("web1", primary, peer, peer_may_have_run_it=True)
     assert "a migration may have taken web1 to node2, whose replica cannot be compared with the one on node1 (" in text
     assert "run `roundsman node power off node2 --force`, then retry" in text
@@ -103,7 +102,7 @@ def test_where_both_were_written_since_they_parted_nothing_starts_until_a_person
     assert "KiB" not in refusal(replica(OURS), replica(THEIRS)), "DRBD does not always say it"
 
 
-@pytest.mark.parametrize("replicas", [None, (), (Replica("is down on this node", ""),)])
+@pytest.mark.parametrize("replicas", [None, (Replica("is down on this node", ""),)])
 def test_an_outdated_replica_is_started_once_a_person_gives_up_what_the_other_node_has(
     replicas: tuple[Replica, ...] | None,
 ) -> None:
@@ -144,9 +143,34 @@ def test_what_is_as_new_or_cannot_be_compared_is_started(mine: Replica, other: R
     assert refusal(mine, other) == ""
 
 
-@pytest.mark.parametrize("peer", [Node("node2", None), Node("node2", None, "timed out"), Node("node2", ())])
+@pytest.mark.parametrize("peer", [Node("node2", None), Node("node2", None, "timed out")])
 def test_a_peer_that_cannot_be_asked_hinders_nothing(peer: Node) -> None:
     assert starts.objection("web1", Node("node1", (ALONE,)), peer) == ""
+
+
+@pytest.mark.parametrize(
+    ("peer", "why"),
+    [
+        (Node("node2", None, "the kernel has no DRBD", answers=True), "the kernel has no DRBD"),
+        (Node("node2", (), answers=True), "it lists 0 of 1 disks"),
+        (Node("node2", (ALONE, ALONE), answers=True), "it lists 2 of 1 disks"),
+        (Node("node2", (replica(THEIRS, "uptodate"),), answers=True), "it is not in DRBD's words: Secondary"),
+        (Node("node2", (dataclasses.replace(ALONE, role="primary"),), answers=True), "it is not in DRBD's words"),
+    ],
+)
+def test_a_peer_that_answers_and_cannot_be_read_is_not_silent_and_a_person_may_give_it_up(peer: Node, why: str) -> None:
+    primary = Node("node1", (ALONE,))
+    text = starts.objection("web1", primary, peer)
+    assert f"node2 answers, and what its replica of web1 has cannot be read ({why}" in text
+    assert "Repair what fails on node2, then retry" in text
+    assert "run `roundsman instance start web1 --discard node2`" in text
+    assert starts.objection("web1", primary, peer, discards=True) == ""
+
+
+@pytest.mark.parametrize("discards", [True, False])
+def test_a_primary_that_cannot_be_read_is_not_started(discards: bool) -> None:
+    text = starts.objection("web1", Node("node1", None, "garbage"), Node("node2", (ALONE,)), discards=discards)
+    assert text == "the disks of web1 on node1 cannot be read (garbage): it is not started"
 
 
 @pytest.mark.parametrize(("peer", "starts_it"), [("node3", True), ("node2", False), ("", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 
 import pytest
@@ -96,3 +97,20 @@ def test_what_a_person_does_is_named_beside_the_peers_whose_next_report_is_await
     told = witnesses.judge([unread, peer(UNKNOWN, 3), peer(LOST_REACHES, 5)])
     assert told.cure == "that node4 can read r0 again; the next report of node3"
     assert witnesses.judge([unread]).cure == "that node4 can read r0 again"
+
+
+class Future(enum.Enum):
+    """Words of a version to come."""
+
+    DYING = "dying"
+
+
+@pytest.mark.parametrize("others", [(), (LOST_REACHES,), (LOST_PAIR, LOST_PAIR), (LOST_ALONE,)])
+def test_from_a_word_that_is_not_known_nothing_is_concluded(others: tuple[str, ...]) -> None:
+    strange = Peer("node9", Future.DYING, 100.0, reaches=True)  # type: ignore[arg-type]
+    told = witnesses.judge([strange, *(peer(kind, number) for number, kind in enumerate(others, start=1))])
+    assert told.finding is Finding.UNKNOWN
+    assert told.text == "node9 does not say whether it is connected to it"
+    assert told.cure == "the next report of node9"
+    deaf = witnesses.judge([strange, peer(CONNECTED, 1), peer(LOST_PAIR, 2), peer(LOST_PAIR, 3)])
+    assert (deaf.finding, deaf.is_outvoted) == (Finding.DEAF, False)
