@@ -39,7 +39,7 @@ def test_a_move_wants_the_instance_for_itself_and_its_nodes_with_others(kind: An
     assert kind("i1", "n2", "n3").wants(CLUSTER) == wants | power_of_source(kind)
 
 
-def power_of_source(kind: Any) -> dict[str, contract.Mode]:
+def power_of_source(kind: Any) -> dict[str, Any]:
     """A failover may command the power of the node that it leaves, and a fence does not do so meanwhile."""
     return {"node-res/n2": contract.SHARED} if kind is instance_moves.Failover else {}
 
