@@ -26,6 +26,11 @@ options:
     type: list
     elements: dict
     required: true
+  forced:
+    description: >-
+      Whether an off is sent to a node that reads off, too.
+    type: bool
+    default: false
   refused:
     description: >-
       Why a node is not commanded.

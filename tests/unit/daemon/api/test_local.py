@@ -160,7 +160,7 @@ def test_a_running_job_is_shown_and_canceled(local: Callable[..., None]) -> None
             await one.ask("PUT", "/2/nodes/node2/power", {"command": "on"})
         await twins.until_held(one.twin)
         lock = (await one.ask("GET", "/2/locks")).json()[-1]
-        assert (lock["lock"], lock["name"]) == (f"node/{uuid(one)}", "node/node2")
+        assert (lock["lock"], lock["name"]) == (f"node-res/{uuid(one)}", "node-res/node2")
         assert [(who["owner"], who["mode"], who["purpose"]) for who in lock["owners"]] == [
             ("job 1", "exclusive", "power")
         ]
@@ -168,7 +168,7 @@ def test_a_running_job_is_shown_and_canceled(local: Callable[..., None]) -> None
         assert (await one.ask("DELETE", "/2/jobs/2?dry-run=1")).json() == [True, "job 2 would be canceled"]
         assert (await one.ask("DELETE", "/2/jobs/2")).json() == [True, "job 2 is canceled"]
         assert (await one.ask("DELETE", "/2/jobs/2")).json() == [False, "job 2 has ended: canceled"]
-        assert [lock["waiting"] for lock in (await one.ask("GET", "/2/locks")).json()] == [[]]
+        assert [lock["waiting"] for lock in (await one.ask("GET", "/2/locks")).json()] == [[], []]
 
     local(act, outcomes={"power": "held"})
 

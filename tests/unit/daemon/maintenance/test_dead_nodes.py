@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
+from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, booting
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -19,6 +20,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     dead_nodes,
     incidents,
     known_off,
+    locks,
     membership,
     power,
 )
@@ -457,10 +459,10 @@ def test_a_peer_without_reports_for_ten_minutes_of_a_silence_keeps_no_off_from_b
 
 
 async def waiting_fence(nodes: Nodes) -> tuple[Path, int]:
-    """Have node3 fenced while a migration at work holds its lock; returns the run of that, and the job of the fence."""
+    """Have node3 fenced while a failover from it is at work; returns the run of that, and the job of the fence."""
     moved = nodes.service.configuration.current.instance("instance3")
     params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
-    await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
+    await nodes.service.queue.submit([twins.job(0, values.Opcode("failover", params))])
     (run,) = await twins.until_held(nodes.twin)
     nodes.silent["node3"] = 3
     nodes.since = time.time() - 60
@@ -478,7 +480,7 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
+        nodes = Nodes(fencing(tmp_path), monkeypatch, failover="held")
         run, fence = await waiting_fence(nodes)
 
         await nodes.hear("node2")
@@ -507,7 +509,7 @@ def test_nodes_are_judged_again_as_soon_as_maintenance_is_held(tmp_path: Path, m
 
 def test_a_fence_that_waits_for_a_lock_is_canceled_by_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
+        nodes = Nodes(fencing(tmp_path), monkeypatch, failover="held")
         run, fence = await waiting_fence(nodes)
 
         await nodes.change_settings(paused="a person works on the switch")
@@ -1147,20 +1149,19 @@ def test_a_command_from_before_a_sign_of_life_confirms_nothing_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_begun: bool
 ) -> None:
     async def scenario() -> None:
-        outcomes = {"power": "held"} if has_begun else {"replace_disks": "held"}
-        nodes = await recorded_off(tmp_path, monkeypatch, **outcomes)
+        nodes = await recorded_off(tmp_path, monkeypatch, power="held")
+        person, lock = holders.Owner("a person"), f"node/{nodes.node('node3').uuid}"
         if not has_begun:
-            instance = nodes.service.configuration.current.instance("instance2").uuid
-            params = {"instance": instance, "old": nodes.node("node3").uuid, "new": nodes.node("node1").uuid}
-            await nodes.service.queue.submit([twins.job(0, values.Opcode("replace_disks", params))])
-            await twins.until_held(nodes.twin)
+            await nodes.service.desk.acquire(person, {lock: locks.Mode.EXCLUSIVE})
         await nodes.service.dead.step()
         assert nodes.commands == ["confirm_off"]
-        (run,) = await twins.until_held(nodes.twin)
+        runs = await twins.until_held(nodes.twin) if has_begun else []
         await nodes.revive()
         await nodes.hear("node1", lost=["instance1"])
         nodes.twin.outcomes = {}
-        nodes.twin.finish(run)
+        for run in runs:
+            nodes.twin.finish(run)
+        nodes.service.desk.release(person)
         await nodes.settle()
         assert nodes.has_lived("node3")
         assert nodes.commands == ["confirm_off"], "its BMC is only read"
