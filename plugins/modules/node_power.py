@@ -41,6 +41,10 @@ options:
       By node the answer of M(roundsman.cluster.node_answers). Nodes that showed a sign of life are not fenced.
     type: dict
     default: {}
+  forced:
+    description: Whether V(off) is sent to nodes that read off, too. Only what a BMC takes makes off known.
+    type: bool
+    default: false
   delay:
     description: >-
       Seconds between two batches.
