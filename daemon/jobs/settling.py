@@ -132,7 +132,8 @@ class FindPower(contract.LookOpcode):
         return time_limits.limit(time_limits.bmcs(len(self.nodes)))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {f"node-res/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
+        held = {f"node/{uuid}": contract.SHARED for uuid in self.nodes}
+        return held | {f"node-res/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return []

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PART = "submission of jobs"
 ROUNDS = "gnt:daemon:maintd"
 """The source that the jobs of rounds have in their reason trail."""
+FAILOVERS = -10
+"""The priority of planned failovers, as that of a fence: none waits behind a change of the node that waits itself."""
 TAKEN_BACK = f"{ROUNDS}:taken back"
 """The source of the reason why a round cancels its own job, to plan what is left of it again."""
 
@@ -137,12 +139,17 @@ def _job(
         own.append(values.Reason(source, draft.incident, int(now * 1e9)))
     return values.Job(
         id=ids[draft.key],
-        opcodes=tuple(values.Opcode(opcode.kind, dict(opcode.params), priority) for opcode in draft.opcodes),
+        opcodes=tuple(_opcode(planned, priority) for planned in draft.opcodes),
         depends=tuple(depends),
         reason=(*trail, *own),
         received=now,
         names=_names(cluster, draft),
     )
+
+
+def _opcode(planned: work.Opcode, priority: int) -> values.Opcode:
+    urgent = min(priority, FAILOVERS) if planned.kind == "failover" else priority
+    return values.Opcode(planned.kind, dict(planned.params), urgent)
 
 
 def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:

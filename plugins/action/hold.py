@@ -29,8 +29,8 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         try:
-            wants = _wants("instance", options["instances"]) | _wants("node", options["nodes"])
-            wants |= _wants("node-res", options["power"])
+            wants = _wants("instance", options["instances"]) | _wants("node-res", options["power"])
+            wants |= _wants("node", {**dict.fromkeys(options["power"], Mode.SHARED.value), **options["nodes"]})
             if not self._task.check_mode:
                 holding.hold(holding.current(task_vars), wants, time_limit=options["time_limit"])
         except errors.RoundsmanError as error:

@@ -27,7 +27,8 @@ options:
     default: {}
   power:
     description: >-
-      The UUIDs of nodes whose power is commanded (V(exclusive)) or only read (V(shared)).
+      The UUIDs of nodes whose power is commanded (V(exclusive)) or only read (V(shared)). The nodes are held, too,
+      V(shared) unless O(nodes) says otherwise.
     type: dict
     default: {}
   time_limit:

@@ -1,8 +1,8 @@
 """The words of locking: levels in their order, set locks, and modes (seed 004, "Locking").
 
 A lock is named `level/name`. `level/[lockset]` is the lock of a whole level: it overlaps every lock of that level.
-`node-res/UUID` is the lock of a node's power: who commands it has that alone, and a silent node's is taken while others
-still work beside it (`docs/decisions/dead-nodes.md`).
+`node-res/UUID` is the lock of a node's power. Who has it holds the node, too, and who has the node alone has its power:
+that of a silent node is taken while others still work beside it (`docs/decisions/hold-and-record.md`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ def rank(lock: str) -> Tuple[int, bool, str]:
 
 
 def covers(held: Mapping[str, Mode], lock: str, mode: Mode) -> bool:
-    """Whether who holds these locks has another one already, itself or by its set."""
-    return any(held.get(name) in {Mode.EXCLUSIVE, mode} for name in (lock, set_of(lock)))
+    """Whether who holds these locks has another one already: itself, by its set, or by the node that it is part of."""
+    if any(held.get(name) in {Mode.EXCLUSIVE, mode} for name in (lock, set_of(lock))):
+        return True
+    return level(lock) == "node-res" and covers(held, f"node/{lock.partition('/')[2]}", Mode.EXCLUSIVE)
 
 
 def refuse_unless_alone(held: Mapping[str, Mode], lock: str) -> None:

@@ -40,7 +40,9 @@ class _RunElsewhere(contract.PlayOpcode):
     target: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return contract.instance_at(self.instance, (self.source, self.target))
+        """A failover reads the power of its source, and may command it off; a migration may become one."""
+        nodes = contract.instance_at(self.instance, (self.source, self.target))
+        return nodes | {f"node-res/{self.source}": contract.SHARED}
 
     def moot(self, cluster: clusters.Cluster) -> str:
         if self.instance not in cluster.instances:
@@ -142,10 +144,6 @@ class Failover(_RunElsewhere):
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         return time_limits.limit(failover_seconds(cluster.instance(self.instance)))
-
-    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        """It reads the power of its source, and may command it off."""
-        return super().wants(cluster) | {f"node-res/{self.source}": contract.SHARED}
 
     def is_urgent(self) -> bool:
         """It copies nothing, and its instance is down until it ends: it waits for no resync that has a common slot."""

@@ -51,6 +51,11 @@ class Startup(_AtPrimary):
     role: ClassVar[str] = "instance"
     discard: str = ""
 
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        """Where it fails over, it reads the power of the node where a migration was to go, and may command it off."""
+        moving = cluster.instance(self.instance).moving
+        return super().wants(cluster) | ({f"node-res/{moving}": contract.SHARED} if moving else {})
+
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
         own = [time_limits.disks(known, steps=len(known.nodes) + 2), time_limits.start(known)]

@@ -111,8 +111,9 @@ class Power(_AtBmcs):
 
     @property
     def _node_mode(self) -> Mode:
-        """A silent node loses its power beside whatever works on it: a copy between others may hold it for hours."""
-        return contract.SHARED if self.command in {"status", *FENCING} else contract.EXCLUSIVE
+        """A dead node loses its power beside whatever works on it: a copy between others may hold it for hours."""
+        is_beside = self.command in {"status", *FENCING} or (self.command == "off" and self.force)
+        return contract.SHARED if is_beside else contract.EXCLUSIVE
 
     @property
     def _power_mode(self) -> Mode:

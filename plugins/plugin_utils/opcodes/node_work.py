@@ -183,7 +183,8 @@ class NodeConfirmOff(contract.ChangeOpcode):
     by: str = ""
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {f"node/{self.node}": contract.EXCLUSIVE}
+        """As a fence: it says the same of a node on which others may be at work for hours."""
+        return {f"node/{self.node}": contract.SHARED, f"node-res/{self.node}": contract.EXCLUSIVE}
 
     def moot(self, cluster: clusters.Cluster) -> str:
         node = cluster.node(self.node)

@@ -38,7 +38,7 @@ def test_a_job_that_waits_for_a_slot_is_canceled_and_gives_its_locks_back(daemon
         (run,) = await twins.until_held(twin)
         second = holders.Owner("job 2")
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
-        assert len(running.desk.table.locks_of(second)) == 3
+        assert len(running.desk.table.locks_of(second)) == 4
         await running.queue.cancel(2, kill=False)
         assert running.desk.table.locks_of(second) == {}
         twin.finish(run)

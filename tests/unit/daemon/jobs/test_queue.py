@@ -32,7 +32,7 @@ def test_opcodes_run_in_order_each_with_its_locks_and_its_changes(daemon: daemon
         assert twin.ran == ["migrate 1/1", "power 1/2"]
         moved, _ = twin.specs.values()
         assert set(moved.granted.values()) == {"shared", "exclusive"}
-        assert len(moved.granted) == 3
+        assert len(moved.granted) == 4
         assert daemons.primary(running) == "node2"
         assert running.configuration.current.node("node4").drained
         assert running.desk.table.held == {}

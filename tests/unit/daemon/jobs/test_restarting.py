@@ -72,7 +72,7 @@ def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: daemons.D
             for _ in range(5):
                 await asyncio.sleep(0)
             assert daemons.reads(running, 1) == ["running", "queued"]
-            assert len(running.desk.table.locks_of(owner)) == 3
+            assert len(running.desk.table.locks_of(owner)) == 4
             run_records.conclude(run, {"status": "success"})
             let_go()
             await twins.jobs_end(running)

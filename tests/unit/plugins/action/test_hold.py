@@ -15,8 +15,11 @@ def test_a_play_holds_what_it_names_and_each_further_task_adds_to_it(controller:
     assert (result.get("failed"), result["changed"]) == (None, False)
     assert controller.held == {"instance/i1": "exclusive", "node/n2": "shared"}
     controller.run("hold", nodes={"n2": "exclusive", "[lockset]": "shared"}, power={"n3": "exclusive"})
-    held = {"instance/i1": "exclusive", "node/n2": "exclusive", "node/[lockset]": "shared", "node-res/n3": "exclusive"}
+    held = {"instance/i1": "exclusive", "node/n2": "exclusive", "node/[lockset]": "shared"}
+    held |= {"node/n3": "shared", "node-res/n3": "exclusive"}
     assert controller.held == held
+    controller.run("hold", power={"n2": "exclusive"})
+    assert controller.held == held, "who has a node alone has its power"
 
 
 def test_in_check_mode_nothing_is_held(controller: Controller) -> None:

@@ -39,6 +39,19 @@ def lines(*parts: str, names: Iterable[str] = UUIDS) -> list[str]:
     return [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]
 
 
+def test_who_has_only_the_power_of_the_nodes_records_what_is_read(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the look after a lost fence, which has what that one was granted."""
+    Bmcs(monkeypatch, STATES)
+    controller.grant(dict.fromkeys([f"node/{uuid}" for uuid in UUIDS.values()], "exclusive"))
+    controller.run("hold", power=dict.fromkeys(UUIDS.values(), "exclusive"))
+    result = controller.run("node_power", command="status", targets=TARGETS, credentials_file="/none", record_read=True)
+    assert not result.get("failed")
+    assert powered(controller) == {"n2": True, "n3": True, "n10": False}
+    assert {change.node for change in controller.recorded if isinstance(change, changes.NodeLived)} == {"n2", "n3"}
+
+
 @pytest.mark.parametrize(
     ("given", "told", "recorded"),
     [

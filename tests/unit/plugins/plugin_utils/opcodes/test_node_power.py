@@ -40,14 +40,16 @@ def running_on_n3() -> clusters.Cluster:
         ("cycle", contract.EXCLUSIVE, contract.EXCLUSIVE),
         ("fence", contract.SHARED, contract.EXCLUSIVE),
         ("confirm_off", contract.SHARED, contract.EXCLUSIVE),
+        ("off --force", contract.SHARED, contract.EXCLUSIVE),
     ],
 )
 def test_who_commands_power_has_it_alone_and_a_silent_nodes_is_taken_beside_its_jobs(
     command: Any, node: Mode, its_power: Mode
 ) -> None:
     wanted = {"node/n3": node, "node-res/n3": its_power}
-    assert node_power.Power("n3", command=command).wants(CLUSTER) == wanted
-    several = node_power.Power(nodes=("n3", "n2"), command=command)
+    verb, is_forced = command.removesuffix(" --force"), command.endswith(" --force")
+    assert node_power.Power("n3", command=verb, force=is_forced).wants(CLUSTER) == wanted
+    several = node_power.Power(nodes=("n3", "n2"), command=verb, force=is_forced)
     assert several.wants(CLUSTER) == wanted | {"node/n2": node, "node-res/n2": its_power}
 
 
