@@ -265,10 +265,16 @@ class Agents:
 
     def _trouble(self, uuid: str, body: bytes) -> str:
         """Why an answer does not prove that a node lives, or ''."""
-        accepts = self._configuration.current.maintenance.settings.accept_cluster_key
+        settings = self._configuration.current.maintenance.settings
         try:
-            key = self._key.read_bytes()
-            reports.prove(body, node=uuid, cluster_key=key, accept_cluster_key=accepts, now=int(self._clock()))
+            reports.prove(
+                body,
+                node=uuid,
+                cluster_key=self._key.read_bytes(),
+                accept_cluster_key=settings.accept_cluster_key,
+                now=int(self._clock()),
+                every=int(settings.diagnose_interval),
+            )
         except (errors.ReportRejected, OSError) as error:
             return str(error)
         return ""

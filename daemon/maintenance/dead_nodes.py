@@ -253,7 +253,8 @@ class DeadNodes(parts.Part):
         if read is not None and (read.silent_since != silent[node].since or self._is_old(read, known)):
             read = None
         told = read.told if read is not None else None
-        powered_on = max(known.powered_on_at, self._powered.get(node, 0.0))
+        boots = (known.powered_on_at, self._powered.get(node, 0.0))
+        booting_for = (booting.reason(began, silent[node], now=self._clock()) for began in boots)
         if told is None and (state := self._readings.state(node)) is not None:
             told = dead_nodes.Reading(state)
         return dead_nodes.judge(
@@ -264,7 +265,7 @@ class DeadNodes(parts.Part):
             answering=answering,
             reads=told,
             peers=peers,
-            booting=booting.reason(powered_on, silent[node], now=self._clock()),
+            booting=next(filter(None, booting_for), ""),
         )
 
     def _is_old(self, read: Read, node: clusters.Node) -> bool:

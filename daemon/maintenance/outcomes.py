@@ -120,11 +120,14 @@ def exhausted(
 
 
 def _done(jobs: Iterable[values.Job]) -> dict[tuple[str, bool], int]:
-    """By instance (UUID), and whether its replica is meant, the last job that moved or started it."""
+    """By instance (UUID), and whether its replica is meant, the last job that moved or started it.
+
+    One that found nothing to do has not.
+    """
     found: dict[tuple[str, bool], int] = {}
     for job in jobs:
         for opcode in job.opcodes:
-            if opcode.kind in MOVES and opcode.status is values.Status.SUCCESS:
+            if opcode.kind in MOVES and opcode.status is values.Status.SUCCESS and opcode.started:
                 key = str(opcode.params["instance"]), _copies(opcode)
                 found[key] = max(job.id, found.get(key, 0))
     return found

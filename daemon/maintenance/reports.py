@@ -127,9 +127,9 @@ class Intake:
         }
 
     def is_silent(self, node: str) -> bool:
-        """Whether a node did not answer the last time it was asked."""
+        """Whether a node signed no answer the last time it was asked."""
         seen = self.seen.get(node)
-        return (seen is not None and seen.misses > 0) or self._cluster().node_name(node) in self.unreachable
+        return (seen is not None and seen.is_silent) or self._cluster().node_name(node) in self.unreachable
 
     @property
     def age_limit(self) -> float:

@@ -298,7 +298,7 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
     """Why so many silent nodes are no reason to power any of them off, or ''; the limits are those of evacuations."""
     settings = cluster.maintenance.settings
     nodes = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
-    silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.questions >= settings.dead_after}
+    silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.misses >= settings.dead_after}
     asking = {incident.node for incident in cluster.maintenance.incidents if incident.is_asking} & nodes
     count = len(silent | asking)
     if count >= settings.storm_minimum and count > settings.storm_fraction * len(nodes):

@@ -184,8 +184,8 @@ def read(data: bytes, *, cluster_key: bytes, accept_cluster_key: bool = False) -
     return _report(content, node=node)
 
 
-def prove(data: bytes, *, node: str, cluster_key: bytes, accept_cluster_key: bool, now: int) -> None:
-    """Accept an answer only if this node (UUID) signed it within 300 s of `now`; what it says is not looked at.
+def prove(data: bytes, *, node: str, cluster_key: bytes, accept_cluster_key: bool, now: int, every: int) -> None:
+    """Accept an answer only if this node (UUID) signed it lately; it does so `every` so many seconds.
 
     Raises: errors.ReportRejected with a `Reason`, and nothing else for any data.
     """
@@ -195,7 +195,7 @@ def prove(data: bytes, *, node: str, cluster_key: bytes, accept_cluster_key: boo
         is_its_own and _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key)
     ):
         raise signing.rejected(Reason.FORGED, text="the signature is not the node's")
-    signing.check_fresh(sealed, now=now)
+    signing.check_fresh(sealed, now=now, age=signing.FRESH_SECONDS + every)
 
 
 def _open(data: bytes) -> Tuple[signing.Envelope, _Object]:

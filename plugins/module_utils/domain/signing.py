@@ -121,8 +121,8 @@ def verify(envelope: Envelope, *, key: bytes, now: int) -> None:
     check_fresh(envelope, now=now)
 
 
-def check_fresh(envelope: Envelope, *, now: int) -> None:
-    """Refuse a salt that is not a unix time in seconds within 300 s of `now`, on either side.
+def check_fresh(envelope: Envelope, *, now: int, age: int = FRESH_SECONDS) -> None:
+    """Refuse a salt that is no unix time in seconds, is more than 300 s after `now`, or more than `age` before it.
 
     Raises: errors.ReportRejected, `malformed`, `stale` or `future`.
     """
@@ -130,11 +130,11 @@ def check_fresh(envelope: Envelope, *, now: int) -> None:
         raise rejected(Reason.MALFORMED, text="the salt is no unix time")
     if len(envelope.salt) > _SALT_DIGITS:
         raise rejected(Reason.STALE, text="the salt has more than {} digits".format(_SALT_DIGITS))
-    check_date(int(envelope.salt), now=now)
+    check_date(int(envelope.salt), now=now, age=age)
 
 
-def check_date(seconds: int, *, now: int) -> None:
-    """Refuse a report that was made or signed more than 300 s before or after `now` (unix seconds).
+def check_date(seconds: int, *, now: int, age: int = FRESH_SECONDS) -> None:
+    """Refuse a report that was made or signed more than 300 s after `now` (unix seconds), or `age` before it.
 
     Raises: errors.ReportRejected, `stale` or `future`.
     """
@@ -142,8 +142,8 @@ def check_date(seconds: int, *, now: int) -> None:
     if ahead > FRESH_SECONDS:
         text = "the report is dated {} s ahead of the controller's clock; set both clocks right (NTP)".format(ahead)
         raise rejected(Reason.FUTURE, text=text)
-    if ahead < -FRESH_SECONDS:
-        text = "the report is dated {} s ago by the controller's clock; its limit is {} s".format(-ahead, FRESH_SECONDS)
+    if ahead < -age:
+        text = "the report is dated {} s ago by the controller's clock; its limit is {} s".format(-ahead, age)
         raise rejected(Reason.STALE, text=text)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, diagnosis, incidents, known_off
+from ...module_utils.domain.possible_loss import Verdict
 from ..placement.plan import Plan, Refusal
 from . import evacuation, guards, leaving, moving, unfinished, work
 from .room import Room
@@ -271,13 +272,17 @@ class _Draft:
         self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
 
     def _is_final(self, refusal: Refusal, node: clusters.Node, incident: incidents.Incident) -> bool:
-        """Whether nothing is to be expected of what is refused: it is for good, or beside a move that failed a replica.
+        """Whether nothing is to be expected of what is refused.
 
-        A person hears of an instance whose failover failed as soon as no other one that is down may be started.
+        It is for good; or beside a move that failed it is a replica that no job holds, or it waits for a person, who
+        hears of an instance whose failover failed as soon as no other one that is down may be started.
         """
-        instance = self._cluster.instances.get(self._uuids.get(refusal.subject, ""))
-        is_replica = instance is not None and instance.primary_node != node.uuid
-        return refusal.permanent or (is_replica and bool(self._exhausted.get(incident.uuid)))
+        uuid = self._uuids.get(refusal.subject, "")
+        if refusal.permanent or not self._exhausted.get(incident.uuid):
+            return refusal.permanent
+        instance, answer = self._cluster.instances.get(uuid), self._evidence.get(uuid)
+        is_replica = instance is not None and instance.primary_node != node.uuid and uuid not in self._taken
+        return is_replica or (answer is not None and answer.verdict is Verdict.ASK)
 
     def hurry(self, incident: incidents.Incident) -> None:
         """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""

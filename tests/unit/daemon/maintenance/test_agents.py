@@ -462,3 +462,31 @@ def test_whatever_a_load_is_it_is_a_sane_number_or_refused(data: str | None) -> 
     except errors.Refused:
         return
     assert 0 <= found <= 4
+
+
+def test_a_node_that_answers_and_is_diagnosed_every_ten_minutes_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`diagnose_interval` 600 is allowed; an agent publishes so often, signed at that time, and is asked so often."""
+    lab = twins.lab(tmp_path, agent_port=1815, dead_after=5, diagnose_interval=600)
+    running, _ = twins.assemble(lab, monkeypatch)
+
+    async def scenario() -> None:
+        node = running.configuration.current.node("node2")
+        body = twins.envelope(lab, node, '{"status": "Ok"}')
+        ago = running.agents._clock
+        monkeypatch.setattr(running.agents, "_clock", lambda: ago() + 400.0)
+        await running.agents.take(node, body)
+        assert not running.agents.seen[node.uuid].is_silent, running.agents.seen[node.uuid].text
+
+    asyncio.run(scenario())
+
+
+def test_what_is_silent_for_a_fence_is_no_target_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intake.is_silent still counts misses alone: `refuse_silent`, targets of rounds, confirm-off."""
+    lab = twins.lab(tmp_path, agent_port=1815, dead_after=5)
+    running, _ = twins.assemble(lab, monkeypatch)
+    node = running.configuration.current.node("node3")
+    running.agents.seen[node.uuid] = agents.Seen(unsigned=50, since=time.time() - 500.0)
+    assert running.agents.seen[node.uuid].is_silent
+    assert running.intake.is_silent(node.uuid)

@@ -293,7 +293,8 @@ def test_no_failed_move_off_a_dead_node_fails_its_incident_by_itself_and_its_ins
         ("n2", None, "`roundsman instance failover i1`"),
         ("n3", None, "`roundsman instance start i1`"),
         ("n1", None, None),
-        ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.SUCCESS), None),
+        ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.SUCCESS, started=5.0), None),
+        ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.SUCCESS), "`roundsman instance start"),
         ("n3", values.Opcode("startup", {"instance": "i1"}, status=values.Status.ERROR), "`roundsman instance start"),
     ],
 )

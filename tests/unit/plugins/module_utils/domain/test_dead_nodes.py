@@ -305,6 +305,27 @@ def test_in_a_storm_no_node_is_powered_off_for_its_silence() -> None:
     assert "storm: 3 of 6" in verdict.reason
 
 
+def test_nodes_that_answer_with_a_wrong_clock_hold_up_no_fence_of_a_dead_one() -> None:
+    """Three of ten have another NTP server, an hour off; before today they were not silent, and n2 was fenced."""
+    cluster = cluster_of(10, policy="fence")
+    wrong = dead_nodes.Silence(0, 100.0, unsigned=500)
+    silences = {"n2": LONG, "n8": wrong, "n9": wrong, "n10": wrong}
+
+    def step(silent: dict[str, dead_nodes.Silence]) -> dead_nodes.Verdict:
+        return dead_nodes.judge(
+            cluster,
+            cluster.nodes["n2"],
+            silence=LONG,
+            silences=silent,
+            answering=10 - len(silent),
+            reads=ON,
+            peers=WITNESS,
+        )
+
+    assert step({"n2": LONG}).step is dead_nodes.Step.FENCE
+    assert step(silences).step is dead_nodes.Step.FENCE, step(silences).reason
+
+
 def test_the_master_is_never_taken_for_dead() -> None:
     assert judged(cluster_of(policy="fence"), node="n1", reads=OFF).step is Step.WAIT
 
