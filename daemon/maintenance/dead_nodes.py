@@ -304,7 +304,7 @@ class DeadNodes(parts.Part):
         if node.uuid not in self._commands and silence is not None:
             self._asked_in[node.uuid] = (silence.since, node.alive_at)
             opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
-            self._commands[node.uuid] = await self._submit(node, opcode, text)
+            await self._submit(node, opcode, text)
 
     async def _fail_over(self, node: clusters.Node) -> None:
         before = self._configuration.current
@@ -360,8 +360,8 @@ class DeadNodes(parts.Part):
 
         await self._configuration.commit(listed)
 
-    async def _submit(self, node: clusters.Node, opcode: values.Opcode, text: str) -> int:
-        """Submit a job about a node's power; its trail names the incident, which lists it."""
+    async def _submit(self, node: clusters.Node, opcode: values.Opcode, text: str) -> None:
+        """Submit the job that commands a node's power; its trail names the incident, which lists it."""
         now = self._clock()
         incident = self._incident_of(self._configuration.current, node)
         job = values.Job(
@@ -372,8 +372,9 @@ class DeadNodes(parts.Part):
             names={node.uuid: node.name},
         )
         (submitted,) = await self._queue.submit([job])
+        # It is in the queue, whether the incident can be written or not.
+        self._commands[node.uuid] = submitted.id
         await self._list(incident, node.uuid, submitted.id)
-        return submitted.id
 
     def _read_jobs(self) -> None:
         for node, number in list(self._commands.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import time
@@ -18,6 +19,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     dead_nodes,
+    errors,
     incidents,
     known_off,
     locks,
@@ -492,6 +494,24 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
         await nodes.lose("node3")
         await nodes.settle()
         assert nodes.commands == ["fence", "fence"], "a peer that lost it later has it fenced at once"
+
+    asyncio.run(scenario())
+
+
+def test_a_command_whose_incident_cannot_be_written_is_not_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise errors.StoreFailed("No space left on device")
+
+    async def scenario() -> None:
+        nodes = await recorded_off(tmp_path, monkeypatch, power="held")
+        with monkeypatch.context() as patched:
+            patched.setattr(nodes.service.dead, "_list", full)
+            for _ in range(3):
+                with contextlib.suppress(errors.StoreFailed):
+                    await nodes.service.dead.step()
+        assert nodes.commands == ["confirm_off"]
 
     asyncio.run(scenario())
 
