@@ -119,17 +119,17 @@ class Agents:
         """The nodes (UUIDs) that are asked quickly, and not with the others (`suspects.py`)."""
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
-        """The nodes (UUIDs) that sign no answer, and how many did the last time they were asked."""
+        """The nodes (UUIDs) that sign no answer, and at how many anything answered the last time they were asked."""
         silent = {
             uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses, seen.answered, seen.unsigned)
             for uuid, seen in self.seen.items()
             if seen.is_silent
         }
-        return silent, len(self.seen) - len(silent)
+        return silent, sum(not seen.misses for seen in self.seen.values())
 
     def answering(self) -> set[str]:
-        """The nodes (UUIDs) that signed an answer to the last question."""
-        return {uuid for uuid, seen in self.seen.items() if not seen.is_silent and seen.answered}
+        """The nodes (UUIDs) at which anything answered the last question, signed or not."""
+        return {uuid for uuid, seen in self.seen.items() if not seen.misses and seen.is_asked}
 
     def forget_node(self, uuid: str) -> None:
         """Forget how one node answers, as if it had never been asked."""
@@ -176,7 +176,7 @@ class Agents:
         self._on_poll()
 
     async def answers(self, node: clusters.Node) -> bool:
-        """Ask the agent of one node; whether it signs an answer. Where it is being asked, that question is awaited."""
+        """Ask the agent of one node; whether anything answers. Where it is being asked, that question is awaited."""
         if node.uuid in self._in_flight:
             return await asyncio.shield(self._in_flight[node.uuid])
         question = self._in_flight[node.uuid] = asyncio.get_running_loop().create_future()
@@ -187,7 +187,7 @@ class Agents:
         finally:
             del self._in_flight[node.uuid]
             question.set_result(answers)
-        if not answers and node.uuid not in self.suspects:
+        if self._seen_of(node).is_silent and node.uuid not in self.suspects:
             self._on_miss()
         return answers
 
@@ -238,18 +238,19 @@ class Agents:
             return False
         except errors.Failed as error:
             self._unsigned(node, str(error))
-            return False
+            return True
         if status == OK:
-            return await self.take(node, body)
-        self._unsigned(node, f"it answers with status {status}")
-        return False
+            await self.take(node, body)
+        else:
+            self._unsigned(node, f"it answers with status {status}")
+        return True
 
     def last_body(self, uuid: str) -> bytes | None:
         """The last answer of a node's agent."""
         return self._last.get(uuid)
 
-    async def take(self, node: clusters.Node, body: bytes) -> bool:
-        """Take the answer of a node's agent, and put it into the spool if it is news; whether the node signed it."""
+    async def take(self, node: clusters.Node, body: bytes) -> None:
+        """Take the answer of a node's agent, and put it into the spool if it is news."""
         if len(body) > AT_HAND:
             trouble = await asyncio.to_thread(self._trouble, node.uuid, body)
         else:
@@ -261,7 +262,6 @@ class Agents:
         # The same bytes again are no news, and would count as a replay; what does not count is for the spool to reject.
         if self.seen[node.uuid].unsigned % NOTED == 1 or (not trouble and body != self._last.get(node.uuid)):
             await self._put(f"{_file_name(node)}-{time.time_ns()}.json", body, said_by=node.uuid)
-        return not trouble
 
     def _trouble(self, uuid: str, body: bytes) -> str:
         """Why an answer does not prove that a node lives, or ''."""

@@ -155,7 +155,8 @@ class DeadNodes(parts.Part):
             return {}
         alive = {uuid for uuid in self.alive() if clusters.reachable(cluster, cluster.nodes[uuid])}
         tracks, moving = dict(self._intake.tracks), self._queue.instances_at_work()
-        current = {uuid for uuid in alive if self._intake.is_current(uuid)}
+        # One that signs nothing may live with a wrong clock: it is a peer, and has no word.
+        current = {uuid for uuid in alive if uuid not in silent and self._intake.is_current(uuid)}
         mute = self._mute.among(silent, alive, current, now=self._monotonic())
         peers = await asyncio.to_thread(
             peer_reports.words, cluster, tracks, silent, answering=alive, current=current, moving=moving, mute=mute
@@ -171,12 +172,13 @@ class DeadNodes(parts.Part):
         return dead_nodes.observed(cluster, silent)
 
     def alive(self) -> set[str]:
-        """The nodes (UUIDs) that answered the last question; none while the fault may be here."""
+        """The nodes (UUIDs) at which anything answered the last question; none while the fault may be here."""
         cluster = self._configuration.current
         self._end_silences()
         silences, answering = self._silences()
         known = (uuid for uuid in self._agents.answering() if answering and uuid in cluster.nodes)
-        return {uuid for uuid in known if uuid not in silences and not known_off.is_off(cluster.nodes[uuid])}
+        missing = {uuid for uuid, silence in silences.items() if silence.misses}
+        return {uuid for uuid in known if uuid not in missing and not known_off.is_off(cluster.nodes[uuid])}
 
     def _end_silences(self) -> None:
         """Forget what is known of nodes that are not recorded as off any more: it is of the time before.

@@ -77,7 +77,7 @@ class Suspects(parts.Part):
             self._greeting.clear()
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
-        """As `Agents.silences`; none answers while the nodes that are known to answer do not."""
+        """As `Agents.silences`; nothing answers while the nodes that are known to answer do not."""
         silent, answering = self._agents.silences()
         return silent, answering if self._is_heard else 0
 
@@ -116,10 +116,11 @@ class Suspects(parts.Part):
             while (node := self._suspect(uuid)) is not None:
                 began = loop.time()
                 async with self._turns:
-                    if await self._answers(node):
-                        LOG.info("%s answers", node.name)
-                        return
+                    answers = await self._answers(node)
                 seen, least = self._agents.seen.get(uuid), self._configuration.current.maintenance.settings.dead_after
+                if answers and seen is not None and not seen.is_silent:
+                    LOG.info("%s answers", node.name)
+                    return
                 if seen is not None and seen.misses + seen.unsigned in {1, least}:
                     self._on_change()
                 await asyncio.sleep(max(0.0, began + EVERY - loop.time()))
@@ -174,8 +175,10 @@ class Suspects(parts.Part):
     def _known_to_answer(self) -> list[clusters.Node]:
         """The nodes that answered when they were last asked, the latest first; the master, which is here, last."""
         cluster, seen = self._configuration.current, self._agents.seen
-        nodes = [cluster.nodes[uuid] for uuid in seen.keys() & cluster.nodes.keys() - self._agents.suspects]
-        known = [node for node in nodes if not seen[node.uuid].is_silent and clusters.reachable(cluster, node)]
+        answered = {uuid for uuid, how in seen.items() if not how.misses}
+        lost = {uuid for uuid in self._agents.suspects & answered if not seen[uuid].unsigned}
+        nodes = [cluster.nodes[uuid] for uuid in (answered - lost) & cluster.nodes.keys()]
+        known = [node for node in nodes if clusters.reachable(cluster, node)]
         return sorted(known, key=lambda node: (node.uuid == cluster.cluster.master_node, -seen[node.uuid].answered))
 
     def _new_losses(self) -> set[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_programs, simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_programs, simulated_world
 
 from . import labs, states
 from .test_dead_nodes import runs
@@ -84,3 +85,20 @@ def test_a_person_starts_an_outdated_primary_whose_other_node_is_gone(lab: Calla
     assert started.returncode == 0, started.stdout + started.stderr
     assert runs(one, "node2") == [NAME]
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_guest_that_runs_at_the_discarded_side_keeps_the_other_from_being_started(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    root = one.lab.node("node2").root
+    facts = json.loads((root / "var/lib/roundsman/fake/running" / f"{NAME}.json").read_text())
+    split(one)
+    simulated_programs.SimulatedPrograms(root).run("drbdadm", "primary", RESOURCE)
+    assert fake.Driver(root, opcode="by hand").start(NAME, facts)
+    assert runs(one, "node2") == [NAME]
+    done = states.command(one, "instance", "start", NAME, "--discard", "node2", "--yes")
+
+    assert runs(one, "node3") == [], "it runs twice"
+    assert done.returncode != 0

@@ -189,19 +189,27 @@ def prove(data: bytes, *, node: str, cluster_key: bytes, accept_cluster_key: boo
 
     Raises: errors.ReportRejected with a `Reason`, and nothing else for any data.
     """
-    sealed, content = _open(data)
-    is_its_own = _claimed_node(content) == node
-    if not (
-        is_its_own and _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key)
-    ):
+    sealed = _sealed(data)
+    # Before anything is read that nobody may have signed.
+    if not _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key):
         raise signing.rejected(Reason.FORGED, text="the signature is not the node's")
+    if _claimed_node(_content(sealed)) != node:
+        raise signing.rejected(Reason.FORGED, text="it is another node's")
     signing.check_fresh(sealed, now=now, age=signing.FRESH_SECONDS + every)
 
 
 def _open(data: bytes) -> Tuple[signing.Envelope, _Object]:
+    sealed = _sealed(data)
+    return sealed, _content(sealed)
+
+
+def _sealed(data: bytes) -> signing.Envelope:
     if len(data) > LIMIT:
         raise signing.rejected(Reason.OVERSIZED, text="the report has {} bytes".format(len(data)))
-    sealed = signing.read_envelope(data)
+    return signing.read_envelope(data)
+
+
+def _content(sealed: signing.Envelope) -> _Object:
     try:
         # The diagnosis may use the whole depth and lies one level down.
         content = json_values.parse(sealed.msg, depth=json_values.DEPTH + 1)
@@ -209,7 +217,7 @@ def _open(data: bytes) -> Tuple[signing.Envelope, _Object]:
         raise signing.rejected(Reason.MALFORMED, text="the message is not JSON: " + str(e)) from e
     if not isinstance(content, dict):
         raise signing.rejected(Reason.MALFORMED, text="the message is no JSON object")
-    return sealed, content
+    return content
 
 
 def _claimed_node(content: _Object) -> str:

@@ -40,16 +40,11 @@ def objection(
     if primary.replicas is None:
         return f"the disks of {instance} on {primary.name} cannot be read ({primary.why}): it is not started"
     objected = _open_there(instance, primary, peer)
+    if not discards and peer_may_have_run_it and not _are_compared(primary.replicas, peer.replicas or ()):
+        objected = objected or _uncompared(instance, primary, peer)
+    objected = objected or _unreadable(instance, primary, peer, discards=discards)
     if objected or discards:
         return objected
-    if peer_may_have_run_it and not _are_compared(primary.replicas, peer.replicas or ()):
-        return _uncompared(instance, primary, peer)
-    if unread := _unread(primary.replicas, peer):
-        return (
-            f"{peer.name} answers, and what its replica of {instance} has cannot be read ({unread}): it may have newer "
-            f"data than {primary.name}, so {instance} is not started there. Repair what fails on {peer.name}, then "
-            f"retry. If the data on {peer.name} are lost or nobody needs them, {_discarding(instance, peer)}"
-        )
     return _older(instance, primary, peer) or next(
         (
             _outdated(instance, primary, mine, peer)
@@ -152,11 +147,26 @@ def _uncompared(instance: str, primary: Node, peer: Node) -> str:
     )
 
 
-def _unread(ours: Sequence[Replica], peer: Node) -> str:
-    """Why nothing can be concluded from what a peer answered, '' if something can; one that is silent said nothing."""
+def _unreadable(instance: str, primary: Node, peer: Node, *, discards: bool) -> str:
+    """Nobody gives up what may run there, and of which nothing is known: with its power off it is silent."""
+    unread = _unread(primary.replicas or (), peer, discards=discards)
+    if not unread:
+        return ""
+    return (
+        f"{peer.name} answers, and what its replica of {instance} has cannot be read ({unread}): {instance} may run "
+        f"there, or have newer data than {primary.name}, so it is not started. Repair what fails on {peer.name}, or "
+        f"power it off with `roundsman node power off {peer.name} --force`, then retry"
+    )
+
+
+def _unread(ours: Sequence[Replica], peer: Node, *, discards: bool) -> str:
+    """Why nothing can be concluded from what a peer answered, '' if something can; one that is silent said nothing.
+
+    What it does not list can be given up: nothing there has it open.
+    """
     if peer.replicas is None:
         return peer.why if peer.answers else ""
-    if len(peer.replicas) != len(ours):
+    if len(peer.replicas) != len(ours) and not discards:
         return f"it lists {len(peer.replicas)} of {len(ours)} disks"
     strange = (each for each in peer.replicas if each.disk not in _DISKS or each.role not in _ROLES)
     return next((f"it is not in DRBD's words: {each.text}" for each in strange), "")

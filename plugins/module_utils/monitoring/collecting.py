@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from . import observing, publishing
 
 LOG = logging.getLogger("roundsman-agent")
+AGAIN = 60.0
+"""Seconds after which the report of a collector that hangs is signed again."""
 PATIENCE = 90.0
 """Seconds beyond the interval, and the limit of diagnose commands, after which a collector is said to hang."""
 
@@ -38,7 +40,7 @@ class _Collecting:
         self._stopped = False
         self.began = time.monotonic()
         self.is_busy = False
-        self.hangs = False
+        self.named, self.hanging = 0.0, ""
         # No thread that hangs keeps the agent from ending.
         threading.Thread(target=self._run, name=subject.name, daemon=True).start()
 
@@ -56,7 +58,7 @@ class _Collecting:
             where = self._look()
             self.began, self.is_busy = began, True
             said = self._said(where)
-            self.is_busy = self.hangs = False
+            self.is_busy, self.hanging = False, ""
             if not self._stopped:
                 command, facts = "", replicas.UNKNOWN
                 if self._subject is collected.DIAGNOSE:
@@ -111,14 +113,15 @@ class Collectors:
             diagnosing.wake()
 
     def name_hanging(self) -> None:
-        """Let the report of a collector that hangs say so."""
+        """Let the report of a collector that hangs say so, in the same words again and again: it is a sign of life."""
         where, now = self._look(), time.monotonic()
         for subject, collector in self._at_work.items():
             limit = where.settings.intervals[subject.name] + where.node.diagnose_time_limit + PATIENCE
-            if collector.is_busy and not collector.hangs and now - collector.began > limit:
-                collector.hangs = True
-                text = "the collector has not ended for {:.0f} s".format(now - collector.began)
-                publish(self._published, subject, collected.Problem("hanging", text), node=where.node)
+            is_named = bool(collector.hanging) and now - collector.named < AGAIN
+            if collector.is_busy and not is_named and now - collector.began > limit:
+                first = "the collector has not ended for {:.0f} s".format(now - collector.began)
+                collector.named, collector.hanging = now, collector.hanging or first
+                publish(self._published, subject, collected.Problem("hanging", collector.hanging), node=where.node)
 
 
 def publish(

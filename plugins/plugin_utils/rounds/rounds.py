@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, diagnosis, incidents, known_off
-from ...module_utils.domain.possible_loss import Verdict
 from ..placement.plan import Plan, Refusal
 from . import evacuation, guards, leaving, moving, unfinished, work
 from .room import Room
@@ -282,7 +281,7 @@ class _Draft:
             return refusal.permanent
         instance, answer = self._cluster.instances.get(uuid), self._evidence.get(uuid)
         is_replica = instance is not None and instance.primary_node != node.uuid and uuid not in self._taken
-        return is_replica or (answer is not None and answer.verdict is Verdict.ASK)
+        return is_replica or (answer is not None and answer.keeps_back)
 
     def hurry(self, incident: incidents.Incident) -> None:
         """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""

@@ -18,6 +18,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance import agents, boo
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
+    collected,
     dead_nodes,
     errors,
     incidents,
@@ -25,6 +26,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     locks,
     membership,
     power,
+    signing,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_reports
@@ -1389,5 +1391,42 @@ def test_a_node_that_left_is_known_to_no_part_any_more(tmp_path: Path, monkeypat
         await nodes.service.agents.ask()
         nodes.service.intake.follow_offs()
         assert those_who_know() == []
+
+    asyncio.run(scenario())
+
+
+def dated_answer(nodes: Nodes, name: str, *, ahead: float = 0.0) -> bytes:
+    lab, node, now = twins.lab_of(nodes.service), nodes.node(name), time.time() + ahead
+    key = (lab.node(name).root / "var/lib/roundsman/node.key").read_bytes()
+    text = collected.message(
+        collected.DIAGNOSE, node_uuid=node.uuid, timestamp_ns=int(now * 1e9), data='{"status":"Ok"}', problem=None
+    )
+    return signing.sign(text, key=key, now=int(now)).encode()
+
+
+@pytest.mark.parametrize("wrong", [("node4",), ("node2", "node4")])
+def test_a_node_whose_peer_answers_and_whose_reports_do_not_count_is_not_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: tuple[str, ...]
+) -> None:
+    """node3 lives, its management link is cut; node4 replicates with it, and its clock is 400 s ahead."""
+
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        known = nodes.service.agents
+        monkeypatch.setattr(nodes.service.dead, "_silences", known.silences)
+        monkeypatch.setattr(known, "answering", lambda: agents.Agents.answering(known))
+        nodes.since = time.time() - 60
+        await nodes.lose("node3")
+        is_current = nodes.service.intake.is_current
+        uuids = {nodes.node(name).uuid for name in wrong}
+        monkeypatch.setattr(nodes.service.intake, "is_current", lambda node: node not in uuids and is_current(node))
+        for name in ("node1", "node2", "node4", "node5", "node6"):
+            for _ in range(3):
+                await known.take(nodes.node(name), dated_answer(nodes, name, ahead=400.0 if name in wrong else 0.0))
+        known.seen[nodes.node("node3").uuid] = agents.Seen(misses=3, since=nodes.since, text="gone", ssh_misses=3)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert nodes.commands == [], nodes.verdict("node3").reason
 
     asyncio.run(scenario())

@@ -891,32 +891,6 @@ def test_what_the_other_node_answered_is_compared_though_its_replica_is_down_and
     assert role_tasks.value("instance", asked["old"]["disks"], known) == answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "info", "is_asked", "is_refused"),
-    [
-        (FAILED, {"disks": []}, True, True),
-        (FAILED, FAILED, True, False),
-        (FAILED, SILENT, True, False),
-        (SILENT, SILENT, False, False),
-        (AT_SECONDARY, AT_SECONDARY, False, False),
-        ({}, AT_SECONDARY, False, False),
-    ],
-)
-def test_data_are_given_up_unread_only_where_nothing_can_be_read_or_closed(
-    answer: Told, info: Told, *, is_asked: bool, is_refused: bool
-) -> None:
-    ask = role_tasks.task(
-        "instance", "start_look", "Ask whether anything can be read on the node whose data are given up"
-    )
-    refuse = role_tasks.task("instance", "start_look", "Refuse to give up what could not be closed there")
-    for discards in (True, False):
-        known = {**GUARDED, "instance_replica_answer": answer, "instance_disks_told": info}
-        known["instance_start_discards"] = discards
-        assert role_tasks.runs("instance", ask, known) is (is_asked and discards)
-        assert role_tasks.runs("instance", refuse, known) is (is_refused and discards)
-    assert ask["vars"]["instance_disks_state"] == "info"
-
-
 @pytest.mark.parametrize("unfinished", [True, False])
 def test_the_role_of_a_replica_does_not_say_where_an_instance_was_whose_migration_has_not_ended(
     *, unfinished: bool
