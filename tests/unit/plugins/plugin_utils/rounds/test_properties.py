@@ -107,7 +107,8 @@ def test_every_job_waits_only_for_known_jobs_and_keys_are_unique(cluster: cluste
     for job in jobs:
         assert {*job.after, *job.behind} <= earlier
         assert all(incident[key] == job.incident for key in job.after)
-        assert all(incident[key] != job.incident for key in job.behind)
+        # One that fails keeps no other off a dead node.
+        assert worlds.is_urgent(job, cluster) or all(incident[key] != job.incident for key in job.behind)
         assert job.key not in earlier
         earlier.add(job.key)
 
