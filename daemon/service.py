@@ -112,9 +112,6 @@ def assemble(
         replicas.wake()
         _wake(left_behind, unfinished_moves)
 
-    def has_runs() -> bool:
-        return queue.has_runs()
-
     configuration = Configuration(where, clock=clock, on_change=changed, failures=failures)
     _warn_of_ignored(configuration.current)
     desk = Desk(where.locks, clock=clock, failures=failures)
@@ -123,7 +120,12 @@ def assemble(
     processes = Processes(oom_kills=run_group.oom_kills())
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue)
-    leadership = Leadership(where, configuration, is_at_work=has_runs, failures=failures)
+    leadership = Leadership(
+        where,
+        configuration,
+        is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
+        failures=failures,
+    )
     ports = Ports(
         store,
         desk,

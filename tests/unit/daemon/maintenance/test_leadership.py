@@ -147,9 +147,11 @@ def test_runs_of_before_may_go_on_where_an_epoch_above_has_to_be_begun(running: 
         before = (await first.start()).epoch
         assert before is not None
         first.is_at_work = True
-        nodes.follow("node3", Kept(Epoch(9, "another"), "", 1))
+        for name in ("node2", "node3"):
+            nodes.follow(name, Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
 
         made = await first.start()
+        await made.step()
 
         assert made.epoch is not None
         assert made.epoch.number == 10
