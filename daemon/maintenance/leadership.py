@@ -1,0 +1,424 @@
+"""Which controller leads: the vote with which the daemon starts, and the questions while it serves.
+
+The rules are `domain/leading.py`; why they are so: docs/decisions/who-leads.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+import re
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import epochs, errors, known_off, leading, votes
+from ...plugins.plugin_utils import controller_epoch, unsynced
+from ..failures import Failures
+from . import parts, voting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ...plugins.module_utils.domain import tree
+    from ..configuration import Configuration
+
+LOG = logging.getLogger(__name__)
+DEADLINE = 3.0
+"""Seconds for the answers of all nodes, and again for their promises."""
+RETRY = 5.0
+"""About how many seconds later the nodes are asked again, where so many are silent that nobody can lead."""
+EVERY = 60.0
+"""Seconds from one round of questions to the next, while the daemon serves."""
+LEAST = 5.0
+"""The same, where nodes have refused orders since."""
+ROUND_SECONDS = 5.0
+"""Seconds for the answers of all nodes in such a round."""
+BARRIER_SECONDS = 60.0
+"""How long an opcode waits for nodes on which steps of another controller may still be at work."""
+ENDING_SECONDS = 1.0
+"""How long the daemon stays to tell the nodes that it ends."""
+NOTHING = "nodes have agents only where agent_port is set"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a person says with this start: nobody votes now; no newer configuration exists."""
+
+    no_voting: bool = False
+    is_restored: bool = False
+
+
+class Leadership(parts.Part):
+    """The epoch of this daemon: begun with `begin`, and offered again to all nodes while `run` works."""
+
+    name = "leadership"
+    retried = "with the next questions to the nodes"
+
+    def __init__(
+        self,
+        where: tree.Tree,
+        configuration: Configuration,
+        *,
+        is_at_work: Callable[[], bool],
+        failures: Failures | None = None,
+    ) -> None:
+        super().__init__(failures or Failures())
+        self._where = where
+        self._configuration = configuration
+        self._is_at_work = is_at_work
+        self._kept: epochs.Kept | None = None
+        self._boots: dict[str, str] = {}
+        self._known: frozenset[str] = frozenset()
+        self._waits: frozenset[str] = frozenset()
+        self._replies: dict[str, votes.Answer] = {}
+        self.refused = 0
+        """How many opcodes failed because a node follows another epoch."""
+
+    @property
+    def epoch(self) -> epochs.Epoch | None:
+        """The epoch in which this daemon leads; None where no node votes."""
+        return self._kept.epoch if self._kept is not None else None
+
+    async def begin(self, statement: Statement, *, on_wait: Callable[[str], None]) -> None:
+        """Begin an epoch, or go on in the one of before; returns once this controller leads.
+
+        Where too few nodes answer it waits, and says why with `on_wait`.
+
+        Raises:
+            NotLeading: another controller leads, or knows more.
+            StoreFailed, StateUnknown: the epoch cannot be read or written.
+        """
+        told = ""
+        while True:
+            step, reason = await self._try(statement)
+            if step in {leading.Step.GO_ON, leading.Step.BEGIN}:
+                return
+            if step is leading.Step.END:
+                raise errors.NotLeading(reason)
+            if reason != told:
+                told = reason
+                on_wait(reason)
+            # Two that started together do not ask together again.
+            await asyncio.sleep(RETRY * random.SystemRandom().uniform(0.5, 1.5))
+
+    async def _try(self, statement: Statement) -> tuple[leading.Step, str]:
+        """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""
+        cluster, record = self._configuration.current, controller_epoch.read(self._where)
+        here = record if record is not None and self._is_here(record) else None
+        voters, own = self._voters(), self._own(here)
+        self._known = record.voters if record is not None else frozenset()
+        self._waits = here.waits if here is not None else frozenset()
+        master = cluster.cluster.master_node
+        candidate = leading.Candidate(
+            me=master,
+            master=master,
+            serial=cluster.serial_no,
+            voters=frozenset(node.uuid for node in voters),
+            own=here.ids if here is not None else frozenset(),
+            led=here.order.epoch if here is not None and here.order is not None else None,
+            is_restored=statement.is_restored,
+        )
+        names, uptime = _names(cluster), _uptime()
+
+        def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
+            able = frozenset() if statement.no_voting else self._able(voters, poll)
+            now = dataclasses.replace(candidate, voters=able)
+            if here is not None and here.boot != unsynced.boot():
+                now = leading.disowned(now, poll.votes, uptime=uptime)
+            return (now, *leading.decide(now, poll.votes, own=own, names=names))
+
+        def is_enough(poll: voting.Poll) -> bool:
+            is_most = 2 * len(poll.answers) > len(self._able(voters, poll))
+            return is_most and not statement.no_voting and decided(poll)[1] is not leading.Step.WAIT
+
+        poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
+        voter, step, verdict = decided(poll)
+        if record is None and not poll.answers and not voter.voters:
+            LOG.info(
+                "no node votes, and none knows an epoch: %s", NOTHING if not voters else "their agents do not vote"
+            )
+            return leading.Step.GO_ON, ""
+        if step is leading.Step.GO_ON and own is not None:
+            self._go_on(own, cluster, verdict)
+        elif step is leading.Step.BEGIN:
+            return await self._offer(voter, poll, record=record, own=own)
+        return step, f"{verdict.reason}; what would change that: {verdict.unblock}"
+
+    def _voters(self) -> list[clusters.Node]:
+        """The nodes whose agents are asked: they are neither offline nor recorded as off."""
+        cluster = self._configuration.current
+        has_agents = cluster.maintenance.settings.agent_port
+        return [node for node in cluster.nodes.values() if has_agents and clusters.reachable(cluster, node)]
+
+    def _able(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
+        """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whoever says that it cannot."""
+        return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
+
+    def _is_here(self, record: controller_epoch.Record) -> bool:
+        return record.place == controller_epoch.place(self._where)
+
+    def _own(self, here: controller_epoch.Record | None) -> leading.Own | None:
+        """The epoch in which this controller led before, in this boot."""
+        if here is None or here.order is None or here.boot != unsynced.boot():
+            return None
+        return leading.Own(here.order.epoch, self._is_at_work())
+
+    async def _ask(
+        self,
+        nodes: Sequence[clusters.Node],
+        *,
+        seconds: float,
+        question: Callable[[str], votes.Question] = lambda uuid: votes.Question(uuid, voting.nonce()),
+        is_enough: Callable[[voting.Poll], bool] = lambda _: False,
+    ) -> voting.Poll:
+        port = self._configuration.current.maintenance.settings.agent_port
+        if not nodes or not port:
+            return voting.Poll()
+        key = self._where.hmac_key.read_bytes()
+        poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
+        self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
+        self._replies |= poll.answers
+        self._waits -= poll.unable - self._known
+        return poll
+
+    def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
+        self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
+        why = "its opcodes still run" if own.is_at_work else verdict.reason
+        LOG.info("this controller goes on in %s, in which it led before it restarted: %s", own.epoch, why)
+
+    async def _offer(
+        self,
+        candidate: leading.Candidate,
+        poll: voting.Poll,
+        *,
+        record: controller_epoch.Record | None,
+        own: leading.Own | None,
+    ) -> tuple[leading.Step, str]:
+        """Have the nodes that answered promise to follow a new epoch; it is used once enough of them have."""
+        shown = [kept.epoch if kept is not None else None for kept in poll.follows.values()]
+        number = leading.number(record.highest if record is not None else None, shown)
+        if number > epochs.HIGHEST:
+            return leading.Step.END, (
+                f"more than half of the nodes claim to follow epoch {epochs.HIGHEST}, and there is none above it; what "
+                "would change that: var/lib/roundsman/leader.json removed on them, once it is known why"
+            )
+        offered = epochs.Epoch(number, _new_id())
+        await asyncio.to_thread(controller_epoch.remember, self._where, offered)
+        goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
+        kept = epochs.Kept(offered, candidate.master, candidate.serial, goes_on)
+
+        def is_enough(given: voting.Poll) -> bool:
+            return 2 * len(_promised(given, offered) & candidate.voters) > len(candidate.voters) > 0
+
+        nodes = [node for node in self._voters() if node.uuid in poll.answers]
+        given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
+        promised = _promised(given, offered)
+        if not leading.is_promised(candidate, poll.votes, promised):
+            refusals = sorted({answer.refusal for answer in given.answers.values() if answer.refusal})
+            return leading.Step.WAIT, (
+                f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
+                f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
+            )
+        order = epochs.Order(offered, candidate.master, candidate.serial)
+        is_copy = record is not None and not self._is_here(record)
+        is_unvoted = record is None and not candidate.voters
+        if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
+            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+        self._known |= poll.answers.keys()
+        await asyncio.to_thread(
+            controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
+        )
+        self._kept, self._waits = kept, self._still_waits(offered)
+        LOG.info(
+            "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
+            offered,
+            len(promised),
+            len(promised & candidate.voters),
+            len(candidate.voters),
+        )
+        if poll.unable - self._known:
+            LOG.warning("%d nodes have no agent that can vote", len(poll.unable - self._known))
+        return leading.Step.BEGIN, ""
+
+    def _question(self, kept: epochs.Kept, *, ends: bool = False) -> Callable[[str], votes.Question]:
+        """An offer to each node whose boot is known; others are only asked."""
+
+        def question(uuid: str) -> votes.Question:
+            boot = self._boots.get(uuid)
+            if boot is None:
+                return votes.Question(uuid, voting.nonce())
+            return votes.Question(uuid, voting.nonce(), boot, kept, ends)
+
+        return question
+
+    def note_refusal(self, text: str) -> None:
+        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon."""
+        if epochs.is_refusal(text):
+            self.refused += 1
+            self._failures.failed(
+                self.name,
+                f"a node refused what this controller orders: {text}",
+                remedy="the nodes are asked whom they follow; stop the daemon of the controller that should not lead",
+            )
+            self.wake()
+
+    async def run(self) -> None:
+        """Offer the epoch again to all nodes, for as long as this controller leads.
+
+        Raises:
+            NotLeading: more than half of the nodes that vote follow another controller.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            self._awake.clear()
+            try:
+                await self.step()
+            except errors.NotLeading:
+                raise
+            except (errors.RoundsmanError, OSError) as error:
+                self._failures.failed(self.name, error, remedy=f"fix the cause; it is retried {self.retried}")
+            await asyncio.sleep(max(0.0, began + LEAST - loop.time()))
+            try:
+                async with asyncio.timeout_at(began + EVERY):
+                    await self._awake.wait()
+            except TimeoutError:
+                continue
+
+    async def step(self) -> None:
+        """Ask all nodes once whom they follow, and have those follow this controller that do not yet.
+
+        Raises:
+            NotLeading: as `run`.
+        """
+        cluster, voters = self._configuration.current, self._voters()
+        if self._kept is not None and self._kept.serial != cluster.serial_no:
+            self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
+        poll = await self._offered(voters)
+        able = self._able(voters, poll)
+        names = _names(cluster)
+        if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
+            mine = f"this controller led in {self.epoch}" if self.epoch is not None else "this controller had no epoch"
+            raise errors.NotLeading(
+                f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
+                "that controller before this one is started again"
+            )
+        await self._remember(self._known | poll.answers.keys())
+        lost = leading.strays(self.epoch, poll.follows)
+        if lost:
+            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
+            self._failures.failed(
+                self.name,
+                f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
+                remedy="stop the daemon of the controller that should not lead",
+            )
+        else:
+            self._failures.recovered(self.name)
+
+    async def _offered(self, nodes: Sequence[clusters.Node]) -> voting.Poll:
+        """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
+        kept = self._kept
+        if kept is None:
+            return await self._ask(nodes, seconds=ROUND_SECONDS)
+        poll = await self._ask(nodes, seconds=ROUND_SECONDS, question=self._question(kept))
+        behind = {
+            uuid for uuid, found in poll.follows.items() if found is None or found.epoch.number < kept.epoch.number
+        }
+        again = [node for node in nodes if node.uuid in behind]
+        poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
+        return poll
+
+    async def _remember(self, known: frozenset[str]) -> None:
+        """Keep durably which nodes (UUIDs) vote, and on which steps of another controller may still be at work."""
+        kept = self._kept
+        if kept is None:
+            return
+        waits = self._still_waits(kept.epoch)
+        if (known, waits) != (self._known, self._waits):
+            order = epochs.Order(kept.epoch, kept.master, kept.serial)
+            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=known, waits=waits)
+            self._known, self._waits = known, waits
+
+    def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
+        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work."""
+        return frozenset(uuid for uuid in self._waits if self._reply(uuid) != leading.Reply(epoch))
+
+    def _reply(self, uuid: str, *, instance: str = "") -> leading.Reply | None:
+        """What a node said last: whom it follows, and the steps at work there, or only those on one instance (name)."""
+        answer = self._replies.get(uuid)
+        if answer is None or answer.follows is None:
+            return None
+        steps = {name: note for name, note in answer.steps.items() if instance in {"", name}}
+        return leading.Reply(answer.follows.epoch, tuple(f"{name}: {note}" for name, note in sorted(steps.items())))
+
+    async def clear(self, instances: Collection[str], nodes: Collection[str]) -> None:
+        """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
+
+        Another controller led before this one: each node of them, and each of `nodes` (UUIDs), has to follow this epoch
+        and to have no step at work on them, or to be known to be off. It is asked again for a while.
+
+        Raises:
+            Refused: that is not so; the text says of which node, and what helps.
+        """
+        end = asyncio.get_running_loop().time() + BARRIER_SECONDS
+        while text := self._blocked(instances, nodes):
+            if asyncio.get_running_loop().time() > end:
+                raise errors.Refused(text)
+            asked = [node for node in self._voters() if node.uuid in self._waits]
+            await self._offered(asked)
+            if self._blocked(instances, nodes):
+                await asyncio.sleep(LEAST)
+
+    def _blocked(self, instances: Collection[str], nodes: Collection[str]) -> str:
+        cluster, epoch = self._configuration.current, self.epoch
+        if epoch is None or not self._waits:
+            return ""
+        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_known_off(node)}
+        names = _names(cluster)
+        for uuid in instances:
+            instance = cluster.instances[uuid]
+            touched = {*instance.nodes, *instance.places, *nodes} & self._waits
+            said = {node: self._reply(node, instance=instance.name) for node in touched}
+            replies = {node: reply for node, reply in said.items() if reply is not None}
+            for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
+                return (
+                    f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
+                    f"{names.get(node, node)} {why}; have its agent answer, or power that node off with "
+                    f"`roundsman node power off {names.get(node, node)}`"
+                )
+        return ""
+
+    async def end(self) -> None:
+        """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""
+        if self._kept is None:
+            return
+        nodes = [node for node in self._voters() if node.uuid in self._boots]
+        try:
+            await self._ask(nodes, seconds=ENDING_SECONDS, question=self._question(self._kept, ends=True))
+        except (errors.RoundsmanError, OSError) as error:
+            LOG.info("the nodes do not know that this daemon ends: %s", error)
+
+
+def _names(cluster: clusters.Cluster) -> dict[str, str]:
+    return {node.uuid: node.name for node in cluster.nodes.values()}
+
+
+def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:
+    return {uuid for uuid, kept in poll.follows.items() if kept is not None and kept.epoch == offered}
+
+
+def _uptime() -> float:
+    """The seconds since this machine booted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _new_id() -> str:
+    """A random id that begins with the name of this machine, for those who read it."""
+    host = re.sub("[^0-9a-z-]", "-", socket.gethostname().partition(".")[0].lower())
+    return f"{host[:32]}-{secrets.token_hex(8)}"
