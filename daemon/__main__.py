@@ -10,13 +10,21 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import errors, tree
 from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings
+from .maintenance import leadership
+from .serving import readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LOG = logging.getLogger(__name__)
+NOT_LEADING = 11
+"""The exit status where another controller leads; systemd does not start the daemon again then."""
 NO_WRITES = durable_files.NO_ROOM | {errno.EROFS}
 
 
@@ -36,6 +44,9 @@ def main() -> None:
         store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
         _write_pid(where)
         _counted(where, chosen, options)
+    except errors.NotLeading as error:
+        LOG.critical("roundsmand ends: %s", failures.one_line(str(error)))
+        sys.exit(NOT_LEADING)
     except (errors.RoundsmanError, OSError, failures.Defect) as error:
         sys.exit(f"roundsmand: {error}{remedy(error)}")
 
@@ -85,6 +96,10 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
         archive_after=chosen.archive_after,
         archive_keep=chosen.archive_keep,
     )
+    # After the lock: no other daemon works in this folder, and what its epoch has named is nobody else's.
+    async with readiness.still_starting():
+        statement = leadership.Statement(no_voting=options.no_voting, is_restored=options.restored)
+        await made.leadership.begin(statement, on_wait=_say_wait)
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
     if not bind:
@@ -93,12 +108,18 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
     await app.serve(made, bind=bind, port=port, ready=options.ready_fd)
 
 
+def _say_wait(reason: str) -> None:
+    text = f"roundsmand waits, and does nothing yet: {failures.one_line(reason)}"
+    LOG.warning("%s", text)
+    readiness.say(text)
+
+
 def _write_pid(where: tree.Tree) -> None:
     where.livelocks.mkdir(mode=0o750, parents=True, exist_ok=True)
     where.pid_file.write_text(f"{os.getpid()}\n")
 
 
-def _options() -> argparse.Namespace:
+def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="roundsmand",
         description="Keeps a cluster of virtualization nodes healthy: reads their reports and works in rounds.",
@@ -114,7 +135,21 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--log-file", type=Path, help="a file that the log goes to as well; it may be rotated")
     parser.add_argument("--ready-fd", type=int, help="a descriptor that is written to when the daemon serves")
-    return parser.parse_args()
+    parser.add_argument(
+        "--no-voting",
+        action="store_true",
+        help="lead though most nodes are silent; only with --yes-do-it, on the master, if no other controller works",
+    )
+    parser.add_argument("--yes-do-it", action="store_true", help="confirm --no-voting")
+    parser.add_argument(
+        "--restored",
+        action="store_true",
+        help="lead though nodes had a newer configuration: it is lost, and this one was restored from a backup",
+    )
+    options = parser.parse_args(words)
+    if options.no_voting is not options.yes_do_it:
+        parser.error("--no-voting and --yes-do-it are given together, or not at all")
+    return options
 
 
 if __name__ == "__main__":

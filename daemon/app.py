@@ -62,6 +62,9 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     """Serve and work until SIGTERM or SIGINT; running opcode processes are left to the next daemon.
 
     The descriptor `ready` is told as soon as requests are answered.
+
+    Raises:
+        NotLeading: another controller leads.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -86,6 +89,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     ]
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(_work(service)), loop.create_task(service.failures.until_defect())]
+    work.append(loop.create_task(service.leadership.run()))
     work.append(loop.create_task(disk_proofs.keep_proving(disk_proofs.beside(service.where), service.failures)))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
@@ -98,6 +102,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     await asyncio.wait([loop.create_task(service.queue.stop())], timeout=STOPPING)
     for task in work[len(servers) :]:
         task.cancel()
+    await service.leadership.end()
     if service.warm is not None:
         await asyncio.to_thread(service.warm.stop)
     await asyncio.wait(work, timeout=5)
@@ -134,7 +139,7 @@ def end_later(loop: asyncio.AbstractEventLoop, service: Service, error: errors.S
 
 def _raise_defect(task: asyncio.Task[Any]) -> None:
     error = task.exception()
-    if error is None or isinstance(error, (Defect, errors.StateUnknown)):
+    if error is None or isinstance(error, (Defect, errors.StateUnknown, errors.NotLeading)):
         task.result()
         return
     LOG.critical("a server of the daemon ended with an unforeseen exception", exc_info=error)

@@ -24,6 +24,7 @@ from .maintenance.agents import Agents
 from .maintenance.dead_nodes import DeadNodes
 from .maintenance.early_answers import EarlyAnswers
 from .maintenance.history import History
+from .maintenance.leadership import Leadership
 from .maintenance.left_behind import LeftBehind
 from .maintenance.polling import Poll
 from .maintenance.power_readings import PowerReadings, Reader
@@ -65,6 +66,7 @@ class Service:
     unfinished_moves: UnfinishedMoves
     news: News
     failures: Failures
+    leadership: Leadership
     read_only: ReadOnly
     warm: Keeper | None
 
@@ -118,7 +120,23 @@ def assemble(
     processes = Processes(oom_kills=run_group.oom_kills())
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue)
-    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures)
+    leadership = Leadership(
+        where,
+        configuration,
+        is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
+        failures=failures,
+    )
+    ports = Ports(
+        store,
+        desk,
+        processes,
+        configuration,
+        intake,
+        environment,
+        clock,
+        failures,
+        failed=leadership.note_refusal,
+    )
     queue = Queue(
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
@@ -194,6 +212,7 @@ def assemble(
         unfinished_moves=unfinished_moves,
         news=news,
         failures=failures,
+        leadership=leadership,
         read_only=read_only,
         warm=warm,
     )

@@ -50,7 +50,12 @@ def _health(routes: APIRouter, service: Service) -> None:
         failures = service.failures.listed()
         status = HTTPStatus.SERVICE_UNAVAILABLE if failures else HTTPStatus.OK
         word = "failing" if failures else "healthy"
-        return Json({"status": word, "failures": failures}, status_code=status)
+        epoch = service.leadership.epoch
+        leads = {
+            "epoch": None if epoch is None else {"number": epoch.number, "id": epoch.id},
+            "refused": service.leadership.refused,
+        }
+        return Json({"status": word, "failures": failures, "leadership": leads}, status_code=status)
 
 
 def _maintenance(routes: APIRouter, service: Service) -> None:

@@ -87,6 +87,8 @@ async def _settle(
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
     settlement = await settling.settle(folder)
+    if not settlement.succeeded:
+        ports.failed(settlement.text)
     step = recovery.recover(process.traces(folder))
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
     loss = stated_loss(settlement.value) if settlement.succeeded else None

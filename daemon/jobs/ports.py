@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ports:
-    """The parts of the daemon that jobs touch; `environment` is that of every run."""
+    """The parts of the daemon that jobs touch; `environment` is that of every run.
+
+    `failed` is given the text of each opcode that failed on nodes.
+    """
 
     store: Store
     desk: Desk
@@ -31,6 +34,7 @@ class Ports:
     environment: Mapping[str, str]
     clock: Callable[[], float]
     failures: Failures = field(default_factory=Failures)
+    failed: Callable[[str], None] = lambda _: None
 
 
 class Submit(Protocol):

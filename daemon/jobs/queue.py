@@ -14,7 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from . import book, log_following, questions, scheduler, submission, values
+from . import book, log_following, process, questions, scheduler, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -201,6 +201,16 @@ class Queue:
     def unfinished_opcodes(self) -> list[values.Opcode]:
         """The opcodes of all jobs that have not ended, those of them included that have."""
         return [opcode for job in self.jobs.values() if not job.is_final for opcode in job.opcodes]
+
+    def has_runs(self) -> bool:
+        """Whether the process of an opcode is at work, perhaps of the daemon before this one."""
+        running = [
+            (job.id, index)
+            for job in self.jobs.values()
+            for index, opcode in enumerate(job.opcodes)
+            if opcode.status is values.Status.RUNNING
+        ]
+        return any(process.traces(self._ports.store.run_folder(*place)).is_alive for place in running)
 
     def instances_at_work(self) -> set[str]:
         """The instances (UUIDs) on which jobs are at work."""

@@ -1,4 +1,4 @@
-"""One GET of a small answer: all that a poll of agents needs, at a seventh of what a whole HTTP client costs.
+"""One request and its small answer: all that a poll of agents needs, at a seventh of what a whole HTTP client costs.
 
 Why so: docs/decisions/node-agent.md.
 """
@@ -30,6 +30,29 @@ async def get(
         Unanswered: a connection was accepted, and no answer came, or not in time. OSError, TimeoutError: not even that.
         Failed: the answer is not one of HTTP.
     """
+    head = f"GET {path} HTTP/1.0\r\nHost: {_host(host, port)}\r\nAccept: application/json\r\n\r\n"
+    return await _asked(host, port, head.encode(), limit=limit, connect_seconds=connect_seconds, seconds=seconds)
+
+
+async def post(
+    host: str, port: int, path: str, body: bytes, *, limit: int, connect_seconds: float, seconds: float
+) -> tuple[int, bytes]:
+    """The same for a question that has a body.
+
+    Raises:
+        Unanswered, OSError, TimeoutError, Failed: as `get`.
+    """
+    head = f"POST {path} HTTP/1.0\r\nHost: {_host(host, port)}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return await _asked(host, port, head.encode() + body, limit=limit, connect_seconds=connect_seconds, seconds=seconds)
+
+
+def _host(host: str, port: int) -> str:
+    return f"{ip_addresses.bracketed(host)}:{port}"
+
+
+async def _asked(
+    host: str, port: int, request: bytes, *, limit: int, connect_seconds: float, seconds: float
+) -> tuple[int, bytes]:
     is_connected = False
     try:
         async with asyncio.timeout(seconds):
@@ -37,8 +60,7 @@ async def get(
                 reader, writer = await asyncio.open_connection(host, port, limit=_HEAD_LIMIT)
             is_connected = True
             try:
-                name = f"{ip_addresses.bracketed(host)}:{port}"
-                writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}\r\nAccept: application/json\r\n\r\n".encode())
+                writer.write(request)
                 return await _answer(reader, limit=limit)
             finally:
                 # All is read that is wanted; nobody waits for a peer that keeps its side open.

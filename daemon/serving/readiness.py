@@ -28,6 +28,11 @@ def tell(descriptor: int | None) -> None:
     _notify(os.environ.pop("NOTIFY_SOCKET", ""), "READY=1")
 
 
+def say(text: str) -> None:
+    """Have `systemctl status` show what the daemon waits for, on one line."""
+    _notify(os.environ.get("NOTIFY_SOCKET", ""), f"STATUS={text}")
+
+
 @contextlib.asynccontextmanager
 async def still_starting() -> AsyncIterator[None]:
     """Keep systemd from ending the daemon because its start takes long, for as long as the block lasts."""

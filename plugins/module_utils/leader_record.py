@@ -47,14 +47,14 @@ def load(root: pathlib.Path) -> Optional[epochs.Kept]:
 
 
 def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
-    """Follow an epoch from now on, durably; one that is followed already is written again.
+    """Follow an epoch from now on, durably; what is kept already is not written again.
 
     Raises: errors.NotFollowed where the node follows another one; errors.StoreFailed.
     """
     with _alone(root):
         known = load(root)
         _require(known, offered.epoch)
-        if known is None or known.epoch.number <= offered.epoch.number:
+        if known is None or (known.epoch.number <= offered.epoch.number and known != offered):
             _write(root / FILE, offered)
 
 
@@ -74,8 +74,7 @@ def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
         return
     _require(known, order.epoch)
     if known is None or known.epoch.number < order.epoch.number:
-        voters = known.voters if known is not None else frozenset()
-        keep(root, epochs.Kept(order.epoch, order.master, order.serial, voters=voters))
+        keep(root, epochs.Kept(order.epoch, order.master, order.serial))
 
 
 def require_ordered(root: pathlib.Path) -> None:

@@ -1,22 +1,90 @@
-"""The epoch in which this controller leads: a file beside the configuration, which each step on a node names."""
+"""The epoch in which this controller leads: a file beside the configuration, which each step on a node names.
+
+The file says where it was written, so that a copy of it in another folder or on another machine is known as one: its
+epoch is that of another controller.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..module_utils.domain import epochs, errors
-from . import durable_files, sealed_json
+from . import durable_files, sealed_json, unsynced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..module_utils.domain import tree
+
+MACHINE_ID = Path("/etc/machine-id")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the file says: the order that each step names, and the epoch that was offered to nodes last.
+
+    `order` is None until nodes have promised to follow an epoch of this controller, which happened in `boot`. `place`
+    is where the file was written. `voters` are the nodes (UUIDs) that have voted: one of them on which no agent listens
+    any more counts as silent, others cannot vote yet.
+    """
+
+    order: epochs.Order | None
+    offered: epochs.Epoch | None
+    place: str
+    boot: str
+    voters: frozenset[str] = frozenset()
+
+    @property
+    def highest(self) -> epochs.Epoch | None:
+        """The highest epoch that the file names, whose ever it is."""
+        return max(self._named, key=lambda epoch: epoch.number, default=None)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the epochs that the file names."""
+        return frozenset(epoch.id for epoch in self._named)
+
+    @property
+    def _named(self) -> list[epochs.Epoch]:
+        named = (self.order.epoch if self.order is not None else None, self.offered)
+        return [epoch for epoch in named if epoch is not None]
+
+
+def place(where: tree.Tree) -> str:
+    """A name for this machine and this folder, which no copy of the folder elsewhere has."""
+    try:
+        machine = MACHINE_ID.read_text().strip()
+    except OSError:
+        machine = ""
+    return hashlib.sha256(f"{machine}\0{where.root.resolve()}".encode()).hexdigest()
 
 
 def load(where: tree.Tree) -> epochs.Order | None:
     """What each step names; None where no start of this controller had an epoch yet.
 
     Raises:
-        StoreFailed: the file cannot be read; nothing may be ordered then.
+        StoreFailed: the file cannot be read, or it is a copy from another controller; nothing may be ordered then.
+    """
+    record = read(where)
+    if record is None:
+        return None
+    if record.place != place(where):
+        raise errors.StoreFailed(
+            f"{where.epoch} was written on another machine or in another folder: start roundsmand here first, which "
+            "begins an epoch of its own unless another controller leads"
+        )
+    return record.order
+
+
+def read(where: tree.Tree) -> Record | None:
+    """What the file says, even where it is a copy; None where there is none.
+
+    Raises:
+        StoreFailed: it cannot be read.
     """
     try:
         data = where.epoch.read_bytes()
@@ -25,17 +93,50 @@ def load(where: tree.Tree) -> epochs.Order | None:
     except OSError as error:
         raise errors.StoreFailed(f"{where.epoch}: {error.strerror}") from error
     try:
-        return epochs.order(json.loads(sealed_json.unseal(data))["order"])
+        found = json.loads(sealed_json.unseal(data))
+        offered = found["offered"]
+        return Record(
+            order=epochs.order(found["order"]),
+            offered=epochs.Epoch(int(offered["number"]), str(offered["id"])) if offered is not None else None,
+            place=str(found["place"]),
+            boot=str(found["boot"]),
+            voters=frozenset(map(str, found["voters"])),
+        )
     except (errors.InvalidInput, ValueError, KeyError, TypeError) as error:
         raise errors.StoreFailed(
-            f"{where.epoch} cannot be read ({error}): restart roundsmand, which begins an epoch of its own"
+            f"{where.epoch} cannot be read ({error}): remove it, and start roundsmand, which begins a new epoch"
         ) from error
 
 
-def write(where: tree.Tree, order: epochs.Order) -> None:
-    """Lead in this epoch from now on, durably.
+def write(where: tree.Tree, order: epochs.Order, *, voters: Iterable[str] = ()) -> None:
+    """Lead in this epoch from now on, durably; these nodes (UUIDs) have voted.
 
     Raises:
         StoreFailed, StateUnknown.
     """
-    durable_files.replace(where.epoch, sealed_json.seal(json.dumps({"order": str(order)}).encode()), is_of_folder=True)
+    _write(where, Record(order, None, place(where), unsynced.boot(), frozenset(voters)))
+
+
+def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
+    """Keep durably that this epoch is offered to nodes from here; what steps name stays as it is.
+
+    What a copy from another controller names is dropped.
+
+    Raises:
+        StoreFailed, StateUnknown.
+    """
+    here, before = place(where), read(where)
+    order, boot = (before.order, before.boot) if before is not None and before.place == here else (None, "")
+    _write(where, Record(order, offered, here, boot, before.voters if before is not None else frozenset()))
+
+
+def _write(where: tree.Tree, record: Record) -> None:
+    offered = record.offered
+    document = {
+        "order": "" if record.order is None else str(record.order),
+        "offered": None if offered is None else {"number": offered.number, "id": offered.id},
+        "place": record.place,
+        "boot": record.boot,
+        "voters": sorted(record.voters),
+    }
+    durable_files.replace(where.epoch, sealed_json.seal(json.dumps(document).encode()), is_of_folder=True)

@@ -121,7 +121,7 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                     reaching.require_answer(
                         self, interpreter=self._interpreter(known), seconds=self._reach_seconds(known)
                     )
-                with self._ordered(options.get("task_vars")) if is_node else contextlib.nullcontext():
+                with self._ordered(options.get("task_vars"), is_node=is_node):
                     answer = super()._execute_module(module_name, *args, **options)
         except AnswerTooLarge as error:
             return _failure(f"{self._module}: {error}")
@@ -129,12 +129,18 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return {**{key: answer[key] for key in known if key in answer}, **self._discovered()}
 
     @contextlib.contextmanager
-    def _ordered(self, variables: Mapping[str, Any] | None) -> Iterator[None]:
-        """Have a module know by which epoch of this controller it is ordered; its node compares that."""
+    def _ordered(self, variables: Mapping[str, Any] | None, *, is_node: bool) -> Iterator[None]:
+        """Have a module know by which epoch of this controller it is ordered; its node compares that.
+
+        The node that carries the controller may be reached by a local connection. What else runs here, perhaps by a
+        user who may not read the epoch, needs none.
+        """
+        order = None
         try:
             order = controller_epoch.load(tree.Tree(Path(str((variables or {}).get(ROOT, "/")))))
         except errors.StoreFailed as error:
-            raise AnsibleActionFail(str(error)) from error
+            if is_node:
+                raise AnsibleActionFail(str(error)) from error
         before = self._task.environment
         if order is not None:
             self._task.environment = [*(before or []), {leader_record.VARIABLE: str(order)}]

@@ -13,6 +13,9 @@ from typing import AbstractSet, Optional
 from . import errors
 
 _ORDER = re.compile(r"([1-9][0-9]{0,14}):([0-9a-z-]{1,64}):([0-9a-f-]{36}):([0-9]{1,15})")
+_REFUSAL = re.compile(r"this node follows epoch [0-9]{1,15} \([^()]{1,64}\)(, and the step names none| and refuses )")
+HIGHEST = 10**15 - 1
+"""The highest number that an epoch can have."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +33,14 @@ class Epoch:
 class Kept:
     """What a node keeps of who leads it: the highest epoch, and by whose configuration.
 
-    `master` is the node (UUID) that began it, `serial` the serial number of its configuration, and `voters` are the
-    nodes (UUIDs) that vote by that. `goes_on` are the ids of earlier epochs whose runs this epoch goes on with: their
-    processes are its own.
+    `master` is the node (UUID) that began it, `serial` the serial number of its configuration, which stands for the
+    nodes that vote by it. `goes_on` are the ids of earlier epochs whose runs this epoch goes on with: their processes
+    are its own.
     """
 
     epoch: Epoch
     master: str
     serial: int
-    voters: AbstractSet[str] = frozenset()
     goes_on: AbstractSet[str] = frozenset()
 
 
@@ -47,6 +49,11 @@ def may_order(kept: Optional[Kept], offered: Epoch) -> bool:
     if kept is None or offered.number > kept.epoch.number:
         return True
     return offered == kept.epoch or offered.id in kept.goes_on
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a step that failed says that its node follows another epoch (`leader_record.py`)."""
+    return _REFUSAL.search(text) is not None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ RoundsmanError
 │   ├── ReportRejected   a report is not authentic, not fresh or not readable
 │   ├── CommandRefused   a command is not on the node's whitelist
 │   ├── LockRefused      a lock is out of order, or was not granted in time
-│   └── NotFollowed      a node follows another controller
+│   ├── NotFollowed      a node follows another controller
+│   └── NotLeading       this controller does not lead its cluster
 ├── Failed               tried, and could not
 │   ├── CommandFailed    a whitelisted command ran and failed
 │   ├── PowerFailed      a BMC did not answer, or answered with an error
@@ -66,6 +67,10 @@ class LockRefused(Refused):
 
 class NotFollowed(Refused):
     """A node follows the epoch of another controller, or of another start of this one."""
+
+
+class NotLeading(Refused):
+    """Another controller leads the cluster, or knows more; the text says which, and what helps."""
 
 
 class Failed(RoundsmanError):

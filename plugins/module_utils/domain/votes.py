@@ -8,49 +8,65 @@ boot.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, Mapping, Optional
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from . import errors, signing
-from .epochs import Epoch, Kept
+from .epochs import HIGHEST, Epoch, Kept
 
 LIMIT = 256 * 1024
-"""Bytes of a sealed question or answer: a thousand nodes that vote are a fifth of it."""
+"""Bytes of a sealed question or answer: the notes of 400 steps at work have room."""
+_TIME = re.compile("[0-9]{1,12}")
 _QUESTION, _ANSWER = "leader-question", "leader-answer"
-_KEPT = frozenset(("number", "id", "master", "serial", "voters", "goes_on"))
+_KEPT = frozenset(("number", "id", "master", "serial", "goes_on"))
+_ASKED = frozenset(("node", "nonce", "boot", "offer", "ends"))
+_ANSWERED = frozenset(("node", "nonce", "boot", "follows", "heard", "refusal", "steps"))
 
 
 @dataclass(frozen=True)
 class Question:
     """What a controller asks a node (UUID): whom it follows, and with an offer, to follow that from now on.
 
-    `boot` is the node's boot id, where the controller knows it.
+    `boot` is the node's boot id, where the controller knows it. With `ends` the controller says that it ends, and does
+    not order anything more in the epoch that it offers. `at` is when the question was signed (unix seconds).
     """
 
     node: str
     nonce: str
     boot: str = ""
     offer: Optional[Kept] = None
+    ends: bool = False
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class Answer:
     """What a node says: whom it follows after the question, in which boot, and the steps that hold locks of instances.
 
-    `refusal` says why it does not follow the offer. `steps` are the notes of those that hold a lock, by instance.
+    `heard` are the seconds since that controller asked last; None where it has not since the agent started, or has said
+    that it ends. `refusal` says why the node does not follow the offer. `steps` are the notes of those that hold a
+    lock, by instance.
     """
 
     node: str
     nonce: str
     boot: str
     follows: Optional[Kept] = None
+    heard: Optional[float] = None
     refusal: str = ""
     steps: Mapping[str, str] = field(default_factory=dict)
 
 
 def sealed_question(question: Question, *, key: bytes, now: int) -> bytes:
     """A question as it is sent, signed with the node's key at `now` (unix seconds)."""
-    fields = {"node": question.node, "nonce": question.nonce, "boot": question.boot, "offer": document(question.offer)}
+    fields = {
+        "node": question.node,
+        "nonce": question.nonce,
+        "boot": question.boot,
+        "offer": document(question.offer),
+        "ends": question.ends,
+    }
     return signing.sign(json.dumps({"kind": _QUESTION, **fields}), key=key, now=now).encode()
 
 
@@ -61,6 +77,7 @@ def sealed_answer(answer: Answer, *, key: bytes, now: int) -> bytes:
         "nonce": answer.nonce,
         "boot": answer.boot,
         "follows": document(answer.follows),
+        "heard": answer.heard,
         "refusal": answer.refusal,
         "steps": dict(answer.steps),
     }
@@ -72,10 +89,11 @@ def question(data: bytes, *, key: bytes, node: str) -> Question:
 
     Raises: errors.ReportRejected, errors.InvalidInput.
     """
-    found = _opened(data, key=key, kind=_QUESTION, fields=frozenset(("node", "nonce", "boot", "offer")))
+    found, at = _opened(data, key=key, kind=_QUESTION, fields=_ASKED)
     if found["node"] != node:
         raise errors.InvalidInput("the question is for another node")
-    return Question(node, _text(found["nonce"]), _text(found["boot"]), kept(found["offer"]))
+    offer = kept(found["offer"])
+    return Question(node, _text(found["nonce"]), _text(found["boot"]), offer, found["ends"] is True, at)
 
 
 def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
@@ -83,14 +101,14 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
 
     Raises: errors.ReportRejected, errors.InvalidInput: it is not signed by the node, or answers another question.
     """
-    names = frozenset(("node", "nonce", "boot", "follows", "refusal", "steps"))
-    found = _opened(data, key=key, kind=_ANSWER, fields=names)
+    found, _ = _opened(data, key=key, kind=_ANSWER, fields=_ANSWERED)
     if (found["node"], found["nonce"]) != (asked.node, asked.nonce):
         raise errors.InvalidInput("the answer is to another question")
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
     steps = {name: _text(note) for name, note in found["steps"].items()}
-    return Answer(asked.node, asked.nonce, _text(found["boot"]), kept(found["follows"]), _text(found["refusal"]), steps)
+    follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), _text(found["refusal"])
+    return Answer(asked.node, asked.nonce, _text(found["boot"]), follows, heard, refusal, steps)
 
 
 def document(followed: Optional[Kept]) -> Optional[Dict[str, Any]]:
@@ -102,7 +120,6 @@ def document(followed: Optional[Kept]) -> Optional[Dict[str, Any]]:
         "id": followed.epoch.id,
         "master": followed.master,
         "serial": followed.serial,
-        "voters": sorted(followed.voters),
         "goes_on": sorted(followed.goes_on),
     }
 
@@ -117,13 +134,13 @@ def kept(value: Any) -> Optional[Kept]:
     if not isinstance(value, dict) or value.keys() != _KEPT:
         raise errors.InvalidInput("not the fields of an epoch")
     number, serial = value["number"], value["serial"]
-    if type(number) is not int or type(serial) is not int or number < 1:
+    if type(number) is not int or type(serial) is not int or not 1 <= number <= HIGHEST or not 0 <= serial <= HIGHEST:
         raise errors.InvalidInput("a number of an epoch is none")
-    epoch = Epoch(number, _text(value["id"]))
-    return Kept(epoch, _text(value["master"]), serial, _texts(value["voters"]), _texts(value["goes_on"]))
+    return Kept(Epoch(number, _text(value["id"])), _text(value["master"]), serial, _texts(value["goes_on"]))
 
 
-def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Dict[str, Any]:
+def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tuple[Dict[str, Any], int]:
+    """The fields of a message, and when it was signed."""
     envelope = signing.read_envelope(data)
     if not signing.is_signed(envelope, key=key):
         raise signing.rejected(signing.Reason.FORGED, text="the signature is not the node's")
@@ -133,13 +150,21 @@ def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Di
         raise errors.InvalidInput("the message is not JSON: {}".format(error)) from error
     if not isinstance(found, dict) or found.keys() != fields | {"kind"} or found["kind"] != kind:
         raise errors.InvalidInput("the message is no {}".format(kind))
-    return found
+    return found, int(envelope.salt) if _TIME.fullmatch(envelope.salt) else 0
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise errors.InvalidInput("a text is expected")
     return value
+
+
+def _seconds(value: Any) -> Optional[float]:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= HIGHEST:
+        raise errors.InvalidInput("a number of seconds is expected")
+    return float(value)
 
 
 def _texts(value: Any) -> FrozenSet[str]:

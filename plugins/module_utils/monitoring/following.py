@@ -10,10 +10,11 @@ import socket
 import struct
 import threading
 import time
-from typing import Optional
+from dataclasses import dataclass
+from typing import Callable, Optional
 
 from .. import instance_lock, leader_record, node_settings
-from ..domain import errors, votes
+from ..domain import epochs, errors, votes
 from ..storage import sights
 
 LOG = logging.getLogger("roundsman-agent")
@@ -21,51 +22,81 @@ LENGTH = struct.Struct("!I")
 """Goes before each question and each answer between the two processes; a length of 0 is no answer."""
 
 
-def answer(data: bytes, node: node_settings.Settings) -> bytes:
-    """The sealed answer to a sealed question; empty where the question is not the controller's.
+@dataclass(frozen=True)
+class Heard:
+    """When the controller of an epoch asked last: the time that it signed, and this process's own clock.
 
-    Raises: errors.StoreFailed: the node cannot say whom it follows.
+    `moment` is None once it has said that it ends.
     """
-    key = node_settings.key(node)
-    try:
-        question = votes.question(data, key=key, node=node.node)
-    except (errors.ReportRejected, errors.InvalidInput) as error:
-        LOG.warning("a question of who leads was not answered: %s", error)
-        return b""
-    boot, refusal = sights.boot_id(node.root), ""
-    if question.offer is not None:
+
+    epoch: epochs.Epoch
+    at: int
+    moment: Optional[float]
+
+
+class Follower:
+    """Answers for one node; it remembers, until it ends, when the controller that the node follows asked last."""
+
+    def __init__(self, node: node_settings.Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._node = node
+        self._clock = clock
+        self._heard: Optional[Heard] = None
+
+    def answer(self, data: bytes) -> bytes:
+        """The sealed answer to a sealed question; empty where the question is not the controller's.
+
+        Raises: errors.StoreFailed: the node cannot say whom it follows.
+        """
+        key, root = node_settings.key(self._node), self._node.root
         try:
-            _follow(question, node, boot=boot)
-        except errors.RoundsmanError as error:
-            refusal = str(error)
-    follows = leader_record.load(node.root)
-    # Looked at last: what had begun before this node followed the epoch still holds its lock, or has ended.
-    steps = instance_lock.steps(node.root)
-    given = votes.Answer(question.node, question.nonce, boot, follows, refusal, steps)
-    return votes.sealed_answer(given, key=key, now=int(time.time()))
+            question = votes.question(data, key=key, node=self._node.node)
+        except (errors.ReportRejected, errors.InvalidInput) as error:
+            LOG.warning("a question of who leads was not answered: %s", error)
+            return b""
+        boot, refusal = sights.boot_id(root), ""
+        if question.offer is not None:
+            try:
+                self._follow(question, question.offer, boot=boot)
+            except errors.RoundsmanError as error:
+                refusal = str(error)
+        follows = leader_record.load(root)
+        # Looked at last: what had begun before this node followed the epoch still holds its lock, or has ended.
+        steps = instance_lock.steps(root)
+        heard = self._seconds_since(follows)
+        given = votes.Answer(question.node, question.nonce, boot, follows, heard, refusal, steps)
+        return votes.sealed_answer(given, key=key, now=int(time.time()))
 
+    def _follow(self, question: votes.Question, offer: epochs.Kept, *, boot: str) -> None:
+        if question.boot != boot:
+            raise errors.NotFollowed("this node has booted since the controller asked it")
+        leader_record.keep(self._node.root, offer)
+        before = self._heard
+        if before is None or before.epoch != offer.epoch:
+            LOG.info("this node follows %s", offer.epoch)
+        elif before.at > question.at:
+            # A question that somebody recorded and sends again says nothing about now.
+            return
+        self._heard = Heard(offer.epoch, question.at, None if question.ends else self._clock())
 
-def _follow(question: votes.Question, node: node_settings.Settings, *, boot: str) -> None:
-    if question.offer is None:
-        return
-    if question.boot != boot:
-        raise errors.NotFollowed("this node has booted since the controller asked it")
-    leader_record.keep(node.root, question.offer)
-    LOG.info("this node follows %s", question.offer.epoch)
+    def _seconds_since(self, follows: Optional[epochs.Kept]) -> Optional[float]:
+        heard = self._heard
+        if follows is None or heard is None or heard.epoch != follows.epoch or heard.moment is None:
+            return None
+        return round(self._clock() - heard.moment, 3)
 
 
 def start(node: node_settings.Settings) -> socket.socket:
     """Answer in a thread of its own until the other end of the socket, which is returned, is closed."""
     ours, theirs = socket.socketpair()
-    threading.Thread(target=_serve, args=(ours, node), name="following", daemon=True).start()
+    threading.Thread(target=_serve, args=(ours, Follower(node)), name="following", daemon=True).start()
     return theirs
 
 
-def _serve(channel: socket.socket, node: node_settings.Settings) -> None:
+def _serve(channel: socket.socket, follower: Follower) -> None:
     with channel:
         while (data := _received(channel)) is not None:
             try:
-                given = answer(data, node)
+                given = follower.answer(data)
             except (errors.RoundsmanError, OSError) as error:
                 LOG.error("a question of who leads cannot be answered: %s", error)  # noqa: TRY400 - the text says all
                 given = b""

@@ -5,19 +5,18 @@ import errno
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.daemon import service
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import job_filters, tree
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, job_filters, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(("name", "mode"), [("var/lib/roundsman/hmac.key", 0o444), ("etc/roundsman/bmc.json", 0o640)])
@@ -68,3 +67,40 @@ def test_a_disk_that_cannot_be_written_is_named_with_what_helps(
     assert os.strerror(code) in told
     assert told.endswith("writable, with free space, and start again")
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("alone", ["--no-voting", "--yes-do-it"])
+def test_a_start_without_votes_is_confirmed(alone: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        daemon._options(["--root", "/nowhere", alone])
+
+    assert ended.value.code == 2
+    assert "--no-voting and --yes-do-it are given together" in capsys.readouterr().err
+
+
+def test_where_another_controller_leads_the_daemon_ends_with_its_own_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+
+    async def begin(_: object, statement: leadership.Statement, **__: object) -> NoReturn:
+        assert statement == leadership.Statement(no_voting=True, is_restored=True)
+        raise errors.NotLeading("node1 follows epoch 5 (theirs)")
+
+    monkeypatch.setattr(leadership.Leadership, "begin", begin)
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path), *STATED])
+    with pytest.raises(SystemExit) as ended:
+        daemon.main()
+
+    assert ended.value.code == 11
+    assert "roundsmand ends: node1 follows epoch 5 (theirs)" in caplog.text
+    unit = (Path(__file__).parents[3] / "roles/controller/templates/roundsmand.service.j2").read_text()
+    assert "RestartPreventExitStatus=11\n" in unit
+    assert not where.abnormal_ends.exists()
+
+
+STATED = ("--no-voting", "--yes-do-it", "--restored")

@@ -227,7 +227,10 @@ def test_health_is_200_without_failures_and_503_with_the_failing_part_and_its_re
 ) -> None:
     async def act(one: Reached) -> None:
         answer = await one.ask("GET", "/1/health")
-        assert (answer.status_code, answer.json()) == (200, {"status": "healthy", "failures": []})
+        assert (answer.status_code, answer.json()) == (
+            200,
+            {"status": "healthy", "failures": [], "leadership": {"epoch": None, "refused": 0}},
+        )
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")
         answer = await one.ask("GET", "/1/health")

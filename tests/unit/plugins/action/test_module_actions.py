@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import module_answers
+from ansible.plugins.action import ActionBase
+from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Order
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, durable_files, module_answers
 
 from .running import PACKAGE, Modules
 
@@ -45,3 +48,36 @@ def test_an_action_hands_on_the_documented_keys_of_its_module_and_nothing_else(
     key, value = next(iter(fields.items()))
     answer[key] = "x" if value == VALUES["dict"] or value == [] else {"x": 1}
     assert f"the answer of the module is not as documented: {key} must be" in controller.refusal(name)
+
+
+ORDER = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
+
+
+def environment(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The environment of a module that runs over a local connection."""
+    seen: list[Any] = []
+
+    def execute(action: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        seen.append(action._task.environment)
+        return {"changed": False}
+
+    monkeypatch.setattr(ActionBase, "_execute_module", execute)
+    assert not controller.run("instance_state", name="x").get("failed")
+    return list(seen[0] or [])
+
+
+def test_a_step_on_the_node_that_carries_the_controller_names_its_epoch_too(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert environment(controller, monkeypatch) == []
+    controller_epoch.write(controller.where, ORDER)
+
+    assert environment(controller, monkeypatch) == [{leader_record.VARIABLE: str(ORDER)}]
+
+
+def test_what_runs_on_the_controller_needs_no_epoch_that_can_be_read(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable_files.replace(controller.where.epoch, b"torn")
+
+    assert environment(controller, monkeypatch) == []

@@ -11,7 +11,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils import leader_re
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept, Order
 
-MASTER, OTHER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", "00000000-0000-4000-8000-000000000002"
+MASTER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
 
 
 def kept(number: int, name: str = "one", **fields: frozenset[str]) -> Kept:
@@ -23,7 +23,7 @@ def ordered(number: int, name: str = "one") -> Order:
 
 
 def test_what_a_node_follows_is_read_back(tmp_path: Path) -> None:
-    followed = kept(5, voters=frozenset({MASTER, OTHER}), goes_on=frozenset({"four"}))
+    followed = kept(5, goes_on=frozenset({"four"}))
 
     leader_record.keep(tmp_path, followed)
 
@@ -40,7 +40,7 @@ def test_nobody_is_followed_at_first(tmp_path: Path) -> None:
 def test_a_higher_epoch_is_followed_durably_before_its_step_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leader_record.keep(tmp_path, kept(5, voters=frozenset({OTHER})))
+    leader_record.keep(tmp_path, kept(5))
     synced: list[str] = []
     monkeypatch.setattr(
         os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
@@ -49,7 +49,7 @@ def test_a_higher_epoch_is_followed_durably_before_its_step_is_done(
     leader_record.require(tmp_path, ordered(6, "six"))
 
     followed = leader_record.load(tmp_path)
-    assert followed == Kept(Epoch(6, "six"), MASTER, 9, voters=frozenset({OTHER}))
+    assert followed == Kept(Epoch(6, "six"), MASTER, 9)
     folder = (tmp_path / leader_record.FILE).parent
     assert synced == [str(folder / ".leader.json.new"), str(folder)]
 
@@ -99,6 +99,17 @@ def test_a_node_that_does_not_know_whom_it_follows_does_nothing(tmp_path: Path, 
 
     with pytest.raises(errors.StoreFailed, match="remove it only if no other controller"):
         leader_record.require(tmp_path, ordered(6))
+
+
+def test_what_is_followed_already_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader_record.keep(tmp_path, kept(5))
+    written = (tmp_path / leader_record.FILE).stat().st_ino
+
+    leader_record.keep(tmp_path, kept(5))
+    assert (tmp_path / leader_record.FILE).stat().st_ino == written
+
+    leader_record.keep(tmp_path, Kept(Epoch(5, "one"), MASTER, 8))
+    assert leader_record.load(tmp_path) == Kept(Epoch(5, "one"), MASTER, 8)
 
 
 def test_a_failed_write_leaves_what_was_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,8 +151,7 @@ def _takes(found: Node, epoch: Epoch, rules: Rules) -> bool:
 
 def _started(world: World, index: int, asked: list[str], rules: Rules) -> World:
     own = world.files[index]
-    known = [own, *(node(world, name).memory for name in asked)]
-    made = Epoch(leading.number(known), f"{'AB'[index]}{world.starts}")
+    made = Epoch(leading.number(own, [node(world, name).memory for name in asked]), f"{'AB'[index]}{world.starts}")
     if own is not None and not rules.makes_new:
         made = own
     files = tuple(made if each == index else old for each, old in enumerate(world.files))

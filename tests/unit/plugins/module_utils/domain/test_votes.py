@@ -10,23 +10,31 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs im
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.votes import Answer, Question
 
 KEY, NODE, NOW = b"k" * 64, "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11", 1_800_000_000
-OFFER = Kept(Epoch(5, "five"), NODE, 7, voters=frozenset({NODE, "b"}), goes_on=frozenset({"four"}))
+OFFER = Kept(Epoch(5, "five"), NODE, 7, goes_on=frozenset({"four"}))
 QUESTION = Question(NODE, "nonce", "boot", OFFER)
 
 
 def test_a_question_and_its_answer_are_read_as_they_were_meant() -> None:
     sealed = votes.sealed_question(QUESTION, key=KEY, now=NOW)
-    given = Answer(NODE, "nonce", "boot", OFFER, "", {"web1": "process 12, opcode 7-1"})
+    given = Answer(NODE, "nonce", "boot", OFFER, 12.5, "", {"web1": "process 12, opcode 7-1"})
 
     assert votes.question(sealed, key=KEY, node=NODE) == QUESTION
     assert votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION) == given
 
 
-def test_a_thousand_voters_have_room() -> None:
-    voters = frozenset(f"{number:08d}-0000-4000-8000-000000000000" for number in range(3000))
-    question = Question(NODE, "n" * 32, "b" * 36, Kept(Epoch(5, "five"), NODE, 7, voters=voters))
+def test_a_question_tells_when_it_was_signed_and_whether_its_controller_ends() -> None:
+    sealed = votes.sealed_question(Question(NODE, "nonce", "boot", OFFER, ends=True), key=KEY, now=NOW)
 
-    assert len(votes.sealed_question(question, key=KEY, now=NOW)) < votes.LIMIT
+    found = votes.question(sealed, key=KEY, node=NODE)
+
+    assert (found.at, found.ends) == (NOW, True)
+
+
+def test_the_notes_of_four_hundred_steps_have_room() -> None:
+    steps = {f"instance{number:04d}": "x" * 500 for number in range(400)}
+    answer = Answer(NODE, "n" * 32, "b" * 36, OFFER, steps=steps)
+
+    assert len(votes.sealed_answer(answer, key=KEY, now=NOW)) < votes.LIMIT
 
 
 @pytest.mark.parametrize(
@@ -53,8 +61,25 @@ def test_an_answer_to_another_question_is_refused(given: Answer) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"number": True}, {"number": 0}, {"serial": "7"}, {"id": 5}, {"voters": "a"}, {"goes_on": [1]}, {"more": 1}],
+    [
+        {"number": True},
+        {"number": 0},
+        {"number": 2**60},
+        {"serial": "7"},
+        {"serial": 2**60},
+        {"id": 5},
+        {"goes_on": [1]},
+        {"more": 1},
+    ],
 )
 def test_an_epoch_of_other_types_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(errors.InvalidInput):
         votes.kept({**(votes.document(OFFER) or {}), **change})
+
+
+@pytest.mark.parametrize("heard", ["12", -1, True, float("inf"), float("nan"), 2**60])
+def test_an_answer_that_claims_no_number_of_seconds_is_refused(heard: object) -> None:
+    given = votes.sealed_answer(Answer(NODE, "nonce", "boot", heard=heard), key=KEY, now=NOW)  # type: ignore[arg-type]
+
+    with pytest.raises(errors.InvalidInput, match="a number of seconds"):
+        votes.answer(given, key=KEY, asked=QUESTION)

@@ -36,9 +36,12 @@ def offer(number: int, *, boot: str = BOOT) -> Question:
     return Question(nodes.UUID, f"nonce{number}", boot, Kept(Epoch(number, f"id{number}"), nodes.UUID, 7))
 
 
-def answered(question: Question, settings: node_settings.Settings) -> votes.Answer:
-    sealed = votes.sealed_question(question, key=nodes.KEY, now=0)
-    return votes.answer(following.answer(sealed, settings), key=nodes.KEY, asked=question)
+def answered(
+    question: Question, settings: node_settings.Settings, *, by: following.Follower | None = None, at: int = 0
+) -> votes.Answer:
+    sealed = votes.sealed_question(question, key=nodes.KEY, now=at)
+    follower = by or following.Follower(settings)
+    return votes.answer(follower.answer(sealed), key=nodes.KEY, asked=question)
 
 
 def test_a_node_that_nobody_has_led_says_so(settings: node_settings.Settings) -> None:
@@ -75,7 +78,7 @@ def test_an_offer_that_was_kept_back_means_no_later_boot(settings: node_settings
 
 
 def test_what_the_controller_did_not_sign_gets_no_answer(settings: node_settings.Settings) -> None:
-    assert following.answer(votes.sealed_question(offer(3), key=b"x" * 64, now=0), settings) == b""
+    assert following.Follower(settings).answer(votes.sealed_question(offer(3), key=b"x" * 64, now=0)) == b""
     assert leader_record.load(settings.root) is None
 
 
@@ -83,7 +86,35 @@ def test_a_node_that_does_not_know_whom_it_follows_says_nothing(settings: node_s
     (settings.root / leader_record.FILE).write_text("torn")
 
     with pytest.raises(errors.StoreFailed):
-        following.answer(votes.sealed_question(ASKED, key=nodes.KEY, now=0), settings)
+        following.Follower(settings).answer(votes.sealed_question(ASKED, key=nodes.KEY, now=0))
+
+
+def test_an_answer_says_how_long_ago_the_controller_asked_that_leads(settings: node_settings.Settings) -> None:
+    now = [100.0]
+    node = following.Follower(settings, clock=lambda: now[0])
+
+    assert answered(offer(3), settings, by=node, at=10).heard == 0
+    now[0] += 7.5
+    assert answered(ASKED, settings, by=node, at=11).heard == 7.5
+    assert answered(offer(2), settings, by=node, at=12).heard == 7.5, "another controller is not heard"
+    assert answered(offer(3), settings, by=node, at=10).heard == 0
+    now[0] += 1
+    assert answered(offer(4), settings, by=node, at=9).heard == 0
+    assert following.Follower(settings).answer(b"") == b""
+    assert answered(ASKED, settings).heard is None, "an agent that started since has heard nobody"
+
+
+def test_a_controller_that_ends_is_heard_no_more_though_its_questions_are_sent_again(
+    settings: node_settings.Settings,
+) -> None:
+    node = following.Follower(settings)
+    answered(offer(3), settings, by=node, at=10)
+
+    assert answered(dataclasses.replace(offer(3), ends=True), settings, by=node, at=12).heard is None
+    assert answered(offer(3), settings, by=node, at=10).heard is None
+    assert answered(ASKED, settings, by=node, at=13).follows == offer(3).offer
+    assert answered(offer(3), settings, by=node, at=13).heard is not None
+    assert answered(dataclasses.replace(offer(3), ends=True), settings, by=node, at=12).heard is not None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,334 @@
+"""Which controller leads: the vote with which the daemon starts, and the questions while it serves.
+
+The rules are `domain/leading.py`; why they are so: docs/decisions/who-leads.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import re
+import secrets
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import epochs, errors, leading, votes
+from ...plugins.plugin_utils import controller_epoch, unsynced
+from ..failures import Failures
+from . import parts, voting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from ...plugins.module_utils.domain import tree
+    from ..configuration import Configuration
+
+LOG = logging.getLogger(__name__)
+DEADLINE = 3.0
+"""Seconds for the answers of all nodes, and again for their promises."""
+RETRY = 5.0
+"""Seconds until the nodes are asked again, where so many are silent that nobody can lead."""
+EVERY = 60.0
+"""Seconds from one round of questions to the next, while the daemon serves."""
+LEAST = 5.0
+"""The same, where nodes have refused orders since."""
+ROUND_SECONDS = 20.0
+ENDING_SECONDS = 1.0
+"""How long the daemon stays to tell the nodes that it ends."""
+NOTHING = "nodes have agents only where agent_port is set"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a person says with this start: nobody votes now; no newer configuration exists."""
+
+    no_voting: bool = False
+    is_restored: bool = False
+
+
+class Leadership(parts.Part):
+    """The epoch of this daemon: begun with `begin`, and offered again to all nodes while `run` works."""
+
+    name = "leadership"
+    retried = "with the next questions to the nodes"
+
+    def __init__(
+        self,
+        where: tree.Tree,
+        configuration: Configuration,
+        *,
+        is_at_work: Callable[[], bool],
+        failures: Failures | None = None,
+    ) -> None:
+        super().__init__(failures or Failures())
+        self._where = where
+        self._configuration = configuration
+        self._is_at_work = is_at_work
+        self._kept: epochs.Kept | None = None
+        self._boots: dict[str, str] = {}
+        self._known: frozenset[str] = frozenset()
+        self.refused = 0
+        """How many opcodes failed because a node follows another epoch."""
+
+    @property
+    def epoch(self) -> epochs.Epoch | None:
+        """The epoch in which this daemon leads; None where no node votes."""
+        return self._kept.epoch if self._kept is not None else None
+
+    async def begin(self, statement: Statement, *, on_wait: Callable[[str], None]) -> None:
+        """Begin an epoch, or go on in the one of before; returns once this controller leads.
+
+        Where too few nodes answer it waits, and says why with `on_wait`.
+
+        Raises:
+            NotLeading: another controller leads, or knows more.
+            StoreFailed, StateUnknown: the epoch cannot be read or written.
+        """
+        told = ""
+        while True:
+            step, reason = await self._try(statement)
+            if step in {leading.Step.GO_ON, leading.Step.BEGIN}:
+                return
+            if step is leading.Step.END:
+                raise errors.NotLeading(reason)
+            if reason != told:
+                told = reason
+                on_wait(reason)
+            await asyncio.sleep(RETRY)
+
+    async def _try(self, statement: Statement) -> tuple[leading.Step, str]:
+        """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""
+        cluster, record = self._configuration.current, controller_epoch.read(self._where)
+        voters, own = self._voters(), self._own(record)
+        self._known = record.voters if record is not None else frozenset()
+        master = cluster.cluster.master_node
+        candidate = leading.Candidate(
+            me=master,
+            master=master,
+            serial=cluster.serial_no,
+            voters=frozenset(node.uuid for node in voters),
+            own=record.ids if record is not None and self._is_here(record) else frozenset(),
+            is_restored=statement.is_restored,
+        )
+        names = _names(cluster)
+
+        def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
+            able = frozenset() if statement.no_voting else self._able(voters, poll)
+            now = dataclasses.replace(candidate, voters=able)
+            return (now, *leading.decide(now, poll.votes, own=own, names=names))
+
+        def is_enough(poll: voting.Poll) -> bool:
+            is_most = 2 * len(poll.answers) > len(self._able(voters, poll))
+            return is_most and not statement.no_voting and decided(poll)[1] is not leading.Step.WAIT
+
+        poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
+        voter, step, verdict = decided(poll)
+        if record is None and not poll.answers and not voter.voters:
+            LOG.info(
+                "no node votes, and none knows an epoch: %s", NOTHING if not voters else "their agents do not vote"
+            )
+            return leading.Step.GO_ON, ""
+        if step is leading.Step.GO_ON and own is not None:
+            self._go_on(own, cluster, verdict)
+        elif step is leading.Step.BEGIN:
+            return await self._offer(voter, poll, record=record, own=own)
+        return step, f"{verdict.reason}; what would change that: {verdict.unblock}"
+
+    def _voters(self) -> list[clusters.Node]:
+        """The nodes whose agents are asked: they are neither offline nor recorded as off."""
+        cluster = self._configuration.current
+        has_agents = cluster.maintenance.settings.agent_port
+        return [node for node in cluster.nodes.values() if has_agents and clusters.reachable(cluster, node)]
+
+    def _able(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
+        """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whoever says that it cannot."""
+        return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
+
+    def _is_here(self, record: controller_epoch.Record) -> bool:
+        return record.place == controller_epoch.place(self._where)
+
+    def _own(self, record: controller_epoch.Record | None) -> leading.Own | None:
+        """The epoch in which this controller led before, in this boot."""
+        if record is None or record.order is None or not self._is_here(record) or record.boot != unsynced.boot():
+            return None
+        return leading.Own(record.order.epoch, self._is_at_work())
+
+    async def _ask(
+        self,
+        nodes: Sequence[clusters.Node],
+        *,
+        seconds: float,
+        question: Callable[[str], votes.Question] = lambda uuid: votes.Question(uuid, voting.nonce()),
+        is_enough: Callable[[voting.Poll], bool] = lambda _: False,
+    ) -> voting.Poll:
+        port = self._configuration.current.maintenance.settings.agent_port
+        if not nodes or not port:
+            return voting.Poll()
+        key = self._where.hmac_key.read_bytes()
+        poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
+        self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
+        return poll
+
+    def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
+        self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
+        why = "its opcodes still run" if own.is_at_work else verdict.reason
+        LOG.info("roundsmand goes on in %s, of before it started again: %s", own.epoch, why)
+
+    async def _offer(
+        self,
+        candidate: leading.Candidate,
+        poll: voting.Poll,
+        *,
+        record: controller_epoch.Record | None,
+        own: leading.Own | None,
+    ) -> tuple[leading.Step, str]:
+        """Have the nodes that answered promise to follow a new epoch; it is used once enough of them have."""
+        shown = [kept.epoch if kept is not None else None for kept in poll.follows.values()]
+        number = leading.number(record.highest if record is not None else None, shown)
+        if number > epochs.HIGHEST:
+            return leading.Step.END, (
+                f"more than half of the nodes claim to follow epoch {epochs.HIGHEST}, and there is none above it; what "
+                "would change that: var/lib/roundsman/leader.json removed on them, once it is known why"
+            )
+        offered = epochs.Epoch(number, _new_id())
+        await asyncio.to_thread(controller_epoch.remember, self._where, offered)
+        goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
+        kept = epochs.Kept(offered, candidate.master, candidate.serial, goes_on)
+
+        def is_enough(given: voting.Poll) -> bool:
+            return 2 * len(_promised(given, offered) & candidate.voters) > len(candidate.voters) > 0
+
+        nodes = [node for node in self._voters() if node.uuid in poll.answers]
+        given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
+        promised = _promised(given, offered)
+        if not leading.is_promised(candidate, poll.votes, promised):
+            refusals = sorted({answer.refusal for answer in given.answers.values() if answer.refusal})
+            return leading.Step.WAIT, (
+                f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
+                f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
+            )
+        order = epochs.Order(offered, candidate.master, candidate.serial)
+        self._known = (self._known - poll.unable) | poll.answers.keys()
+        await asyncio.to_thread(controller_epoch.write, self._where, order, voters=self._known)
+        self._kept = kept
+        LOG.info(
+            "this controller leads in %s: %d of %d nodes that vote promised to follow it",
+            offered,
+            len(promised & candidate.voters),
+            len(candidate.voters),
+        )
+        return leading.Step.BEGIN, ""
+
+    def _question(self, kept: epochs.Kept, *, ends: bool = False) -> Callable[[str], votes.Question]:
+        """An offer to each node whose boot is known; others are only asked."""
+
+        def question(uuid: str) -> votes.Question:
+            boot = self._boots.get(uuid)
+            if boot is None:
+                return votes.Question(uuid, voting.nonce())
+            return votes.Question(uuid, voting.nonce(), boot, kept, ends)
+
+        return question
+
+    def note_refusal(self, text: str) -> None:
+        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon."""
+        if epochs.is_refusal(text):
+            self.refused += 1
+            self._failures.failed(
+                self.name,
+                f"a node refused what this controller orders: {text}",
+                remedy="the nodes are asked whom they follow; stop the daemon of the controller that should not lead",
+            )
+            self.wake()
+
+    async def run(self) -> None:
+        """Offer the epoch again to all nodes, for as long as this controller leads.
+
+        Raises:
+            NotLeading: more than half of the nodes that vote follow another controller.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            self._awake.clear()
+            try:
+                await self.step()
+            except errors.NotLeading:
+                raise
+            except (errors.RoundsmanError, OSError) as error:
+                self._failures.failed(self.name, error, remedy=f"fix the cause; it is retried {self.retried}")
+            await asyncio.sleep(max(0.0, began + LEAST - loop.time()))
+            try:
+                async with asyncio.timeout_at(began + EVERY):
+                    await self._awake.wait()
+            except TimeoutError:
+                continue
+
+    async def step(self) -> None:
+        """Ask all nodes once whom they follow, and have those follow this controller that do not yet.
+
+        Raises:
+            NotLeading: as `run`.
+        """
+        cluster, voters = self._configuration.current, self._voters()
+        if self._kept is not None and self._kept.serial != cluster.serial_no:
+            self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
+        asked = (
+            self._question(self._kept) if self._kept is not None else lambda uuid: votes.Question(uuid, voting.nonce())
+        )
+        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=asked)
+        able = self._able(voters, poll)
+        names = _names(cluster)
+        if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
+            mine = f"this controller led in {self.epoch}" if self.epoch is not None else "this controller had no epoch"
+            raise errors.NotLeading(
+                f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
+                "that controller before this one is started again"
+            )
+        await self._know(poll.answers.keys() - self._known)
+        lost = leading.strays(self.epoch, poll.follows)
+        if lost:
+            told = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
+            self._failures.failed(
+                self.name,
+                f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {told}",
+                remedy="stop the daemon of the controller that should not lead",
+            )
+        else:
+            self._failures.recovered(self.name)
+
+    async def _know(self, new: AbstractSet[str]) -> None:
+        """Keep durably that these nodes (UUIDs) vote, too."""
+        if new and self._kept is not None:
+            kept = self._kept
+            order = epochs.Order(kept.epoch, kept.master, kept.serial)
+            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=self._known | new)
+            self._known |= new
+
+    async def end(self) -> None:
+        """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""
+        if self._kept is None:
+            return
+        nodes = [node for node in self._voters() if node.uuid in self._boots]
+        try:
+            await self._ask(nodes, seconds=ENDING_SECONDS, question=self._question(self._kept, ends=True))
+        except (errors.RoundsmanError, OSError) as error:
+            LOG.info("the nodes were not told that this daemon ends: %s", error)
+
+
+def _names(cluster: clusters.Cluster) -> dict[str, str]:
+    return {node.uuid: node.name for node in cluster.nodes.values()}
+
+
+def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:
+    return {uuid for uuid, kept in poll.follows.items() if kept is not None and kept.epoch == offered}
+
+
+def _new_id() -> str:
+    """A random id that begins with the name of this machine, for those who read it."""
+    host = re.sub("[^0-9a-z-]", "-", socket.gethostname().partition(".")[0].lower())
+    return f"{host[:32]}-{secrets.token_hex(8)}"

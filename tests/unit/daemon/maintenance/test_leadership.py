@@ -1,0 +1,456 @@
+"""How a daemon begins to lead, goes on, waits or ends, by the answers of real agents' processes of a lab's nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.maintenance import voters
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+LIMIT = 60.0
+VOTES = Statement()
+NOBODY_VOTES = Statement(no_voting=True)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
+    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
+    monkeypatch.setattr(leadership, "RETRY", 0.05)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
+    return twins.assemble(twins.lab(tmp_path, nodes=3, instances=1), monkeypatch)[0]
+
+
+class Controller:
+    """A controller in a folder; `start` is a start of its daemon."""
+
+    def __init__(self, running: service.Service, where: tree.Tree) -> None:
+        self.running = running
+        self.where = where
+        self.is_at_work = False
+        self.waits: list[str] = []
+
+    def copied(self, folder: Path) -> Controller:
+        """The same controller's state in another folder."""
+        shutil.copytree(self.where.root, folder)
+        return Controller(self.running, tree.Tree(folder))
+
+    async def start(self, statement: Statement = VOTES) -> Leadership:
+        made = Leadership(
+            self.where,
+            self.running.configuration,
+            is_at_work=lambda: self.is_at_work,
+            failures=self.running.failures,
+        )
+        async with asyncio.timeout(LIMIT):
+            await made.begin(statement, on_wait=self.waits.append)
+        return made
+
+    def forget_boot(self) -> None:
+        """Have the controller have booted since it led."""
+        record = controller_epoch.read(self.where)
+        assert record is not None
+        controller_epoch._write(self.where, dataclasses.replace(record, boot="before"))
+
+    def orders(self) -> Epoch | None:
+        """The epoch that the steps of this controller name."""
+        order = controller_epoch.load(self.where)
+        return order.epoch if order is not None else None
+
+
+def run(running: service.Service, scenario: Callable[[voters.Voters, Controller], Awaitable[Any]]) -> None:
+    async def inner() -> None:
+        async with voters.voting(running) as nodes:
+            await scenario(nodes, Controller(running, running.where))
+
+    asyncio.run(inner())
+
+
+async def wait_of(controller: Controller) -> None:
+    """Start a controller, which has to wait, and is stopped then."""
+    starting = asyncio.create_task(controller.start())
+    await until(lambda: bool(controller.waits) or starting.done())
+    assert not starting.done()
+    starting.cancel()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT):
+        while not is_so():  # noqa: ASYNC110 - counted in other tasks
+            await asyncio.sleep(0.01)
+
+
+def test_the_first_start_begins_an_epoch_that_the_nodes_follow(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        assert made.epoch is not None
+        assert made.epoch.number == 1
+        assert first.orders() == made.epoch
+        followed = [nodes.follows(name) for name in ("node1", "node2", "node3")]
+        assert sum(kept is not None and kept.epoch == made.epoch for kept in followed) >= 2
+
+        await made.step()
+
+        for kept in (nodes.follows(name) for name in ("node1", "node2", "node3")):
+            assert kept is not None
+            assert (kept.epoch, kept.serial) == (made.epoch, running.configuration.current.serial_no)
+
+    run(running, scenario)
+
+
+def test_a_restart_begins_an_epoch_above(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        before = (await first.start()).epoch
+        after = (await first.start()).epoch
+
+        assert before is not None
+        assert after is not None
+        assert (after.number, first.orders()) == (before.number + 1, after)
+        assert after.id != before.id
+
+    run(running, scenario)
+
+
+def test_a_restart_whose_opcodes_still_run_goes_on_in_its_epoch(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        before = (await first.start()).epoch
+        first.is_at_work = True
+
+        assert (await first.start()).epoch == before == first.orders()
+        nodes.silent |= {"node1", "node2", "node3"}
+        assert (await first.start()).epoch == before == first.orders()
+
+    run(running, scenario)
+
+
+def test_runs_of_before_may_go_on_where_an_epoch_above_has_to_be_begun(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        before = (await first.start()).epoch
+        assert before is not None
+        first.is_at_work = True
+        for name in ("node2", "node3"):
+            nodes.follow(name, Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
+
+        made = await first.start()
+        await made.step()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 10
+        kept = nodes.follows("node1")
+        assert kept is not None
+        assert kept.goes_on == {before.id}
+
+    run(running, scenario)
+
+
+def test_a_copy_ends_while_the_controller_leads_and_leads_once_that_has_ended(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        with pytest.raises(errors.NotLeading, match=r"leads in epoch 1 \(.*\) [01] s ago.*stopped") as refused:
+            await second.start()
+        assert str(led.epoch) in str(refused.value)
+        with pytest.raises(errors.StoreFailed, match="written on another machine"):
+            second.orders()
+
+        await led.step()
+        await led.end()
+        after = (await second.start()).epoch
+
+        assert after is not None
+        assert after.number == 2
+        with pytest.raises(errors.NotLeading, match=r"node[123]+ heard of the controller"):
+            await first.start()
+        assert nodes.follows("node1") is not None
+
+    run(running, scenario)
+
+
+def test_a_copy_leads_once_the_nodes_have_not_heard_of_the_controller_for_long(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await first.start()
+        second = first.copied(tmp_path / "copy")
+        for name in ("node1", "node2", "node3"):
+            nodes.restart_agent(name)
+
+        after = (await second.start()).epoch
+
+        assert after is not None
+        assert after.number == 2
+
+    run(running, scenario)
+
+
+def test_a_start_waits_while_most_nodes_are_silent_and_says_what_ends_the_wait(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.silent |= {"node1", "node2"}
+        starting = asyncio.create_task(first.start())
+        await until(lambda: nodes.asked["node3"] >= 3)
+        assert len(first.waits) == 1
+        assert "node1, node2 did not answer" in first.waits[0]
+        assert "`roundsmand --no-voting --yes-do-it`" in first.waits[0]
+        assert first.orders() is None
+
+        nodes.silent.clear()
+
+        assert (await starting).epoch is not None
+
+    run(running, scenario)
+
+
+def test_a_person_ends_the_wait_with_a_statement(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.silent |= {"node1", "node2"}
+        nodes.follow("node3", Kept(Epoch(6, "another"), "", 1))
+
+        made = await first.start(NOBODY_VOTES)
+
+        assert made.epoch is not None
+        assert made.epoch.number == 7
+        kept = nodes.follows("node3")
+        assert kept is not None
+        assert kept.epoch == made.epoch
+
+    run(running, scenario)
+
+
+def test_a_restart_goes_on_while_most_nodes_are_silent_and_one_after_a_reboot_waits(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        before = (await first.start()).epoch
+        nodes.silent |= {"node1", "node2"}
+
+        assert (await first.start()).epoch == before
+
+        first.forget_boot()
+        await wait_of(first)
+
+    run(running, scenario)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_nodes_whose_agents_cannot_vote_leave_everything_as_it_was(running: service.Service, is_old: bool) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.old |= {"node1", "node2", "node3"}
+        if not is_old:
+            settings = running.configuration.current.maintenance.settings
+            stands = changes.SettingsStand(_with_port(settings, 1))
+            await running.configuration.commit(lambda _: [stands])
+
+        made = await first.start()
+
+        assert made.epoch is None
+        assert not first.where.epoch.exists()
+        await made.step()
+        assert running.failures.listed() == []
+
+    run(running, scenario)
+
+
+def test_without_agents_nobody_is_asked(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        settings = running.configuration.current.maintenance.settings
+        await running.configuration.commit(lambda _: [changes.SettingsStand(_with_port(settings, 0))])
+
+        made = await first.start()
+
+        assert (made.epoch, sum(nodes.asked.values())) == (None, 0)
+        assert not first.where.epoch.exists()
+
+    run(running, scenario)
+
+
+def _with_port(settings: Any, port: int) -> Any:
+    return type(settings)(**{**vars(settings), "agent_port": port})
+
+
+def test_nodes_that_cannot_vote_yet_are_not_counted(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.old |= {"node1", "node2"}
+
+        made = await first.start()
+
+        assert made.epoch is not None
+        kept = nodes.follows("node3")
+        assert kept is not None
+        assert kept.epoch == made.epoch
+
+    run(running, scenario)
+
+
+def test_a_node_that_has_voted_counts_as_silent_when_no_agent_listens_on_it(running: service.Service) -> None:
+    """A firewall that rejects makes a node that is up look so, and must not make a majority of the others."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        nodes.old |= {"node1", "node2"}
+        nodes.follow("node3", Kept(Epoch(9, "another"), "", 1))
+
+        await made.step()
+
+        await wait_of(first)
+        assert first.waits[0].startswith("0 of 3 nodes")
+        nodes.old |= {"node3"}
+        first.waits.clear()
+        first.forget_boot()
+        await wait_of(first)
+
+    run(running, scenario)
+
+
+def test_a_controller_that_ended_between_the_promises_and_its_own_record_is_not_locked_out(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise errors.StoreFailed("killed")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(controller_epoch, "write", fails)
+            with pytest.raises(errors.StoreFailed):
+                await first.start()
+        assert first.orders() is None, "no step names an epoch of which this controller does not know who follows it"
+
+        made = await first.start()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 2
+
+    run(running, scenario)
+
+
+def test_a_node_that_claims_the_highest_number_does_not_use_it_up(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.claims("node2", Kept(Epoch(epochs.HIGHEST, "bad"), "", 1))
+
+        made = await first.start()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 1
+        await made.step()
+        (failure,) = running.failures.listed()
+        assert f"node2 follows epoch {epochs.HIGHEST} (bad)" in failure["text"]
+
+    run(running, scenario)
+
+
+def test_where_most_nodes_claim_the_highest_number_a_person_has_to_look(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        master = running.configuration.current.cluster.master_node
+        for name in ("node1", "node2", "node3"):
+            nodes.claims(name, Kept(Epoch(epochs.HIGHEST, "bad"), master, 1))
+
+        with pytest.raises(errors.NotLeading, match="there is none above it"):
+            await first.start()
+
+    run(running, scenario)
+
+
+def test_an_answer_that_the_node_has_not_signed_is_none(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        other = nodes.key("node3")
+        nodes.forged["node1"] = lambda _, given: given.replace(b"follows", b"follow ")
+        nodes.forged["node2"] = lambda _, given: given[: len(given) // 2] if other else b""
+        await wait_of(first)
+        assert "1 of 3 nodes" in first.waits[0]
+
+    run(running, scenario)
+
+
+def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_silence(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        later = Kept(Epoch(9, "another"), "", 1)
+
+        nodes.silent |= {"node1", "node2"}
+        await made.step()
+        assert running.failures.listed() == []
+        nodes.silent.clear()
+        nodes.follow("node2", later)
+        await made.step()
+        (failure,) = running.failures.listed()
+        assert "1 nodes refuse what this controller orders" in failure["text"]
+        assert "node2 follows epoch 9 (another)" in failure["text"]
+        nodes.follow("node3", later)
+
+        with pytest.raises(errors.NotLeading, match=r"follow epoch 9 \(another\).* this controller led in epoch 1"):
+            await made.step()
+
+    run(running, scenario)
+
+
+def test_a_controller_without_an_epoch_ends_when_most_nodes_follow_one(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.old |= {"node1", "node2", "node3"}
+        made = await first.start()
+        nodes.old.clear()
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(1, "another"), "", 1))
+
+        with pytest.raises(errors.NotLeading, match="this controller had no epoch"):
+            await made.step()
+
+    run(running, scenario)
+
+
+def test_a_refused_order_is_counted_and_the_nodes_are_asked_soon(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leadership, "LEAST", 0.01)
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        serving = asyncio.create_task(made.run())
+        await until(lambda: nodes.asked["node1"] >= 2)
+        made.note_refusal("instance_state: LVM is broken")
+        assert made.refused == 0
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+
+        made.note_refusal("this node follows epoch 9 (another) and refuses epoch 1 (this): another controller")
+
+        assert made.refused == 1
+        assert "a node refused what this controller orders" in running.failures.listed()[0]["text"]
+        with pytest.raises(errors.NotLeading):
+            await asyncio.wait_for(serving, LIMIT)
+
+    run(running, scenario)
+
+
+def test_after_an_emergency_power_off_nobody_votes_and_the_master_begins_an_epoch(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        await first.start()
+        head = running.configuration.current
+        offs = [changes.NodePowered(uuid, powered=False, confirms=True) for uuid in head.nodes]
+        await running.configuration.commit(lambda _: offs)
+
+        made = await first.start()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 2
+
+    run(running, scenario)

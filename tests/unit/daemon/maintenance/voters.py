@@ -1,0 +1,99 @@
+"""Nodes of a lab that vote: one server on loopback for all, behind which each has the real answers of its agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record, node_settings
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Kept
+
+
+@dataclass
+class Voters:
+    """The nodes by name; those that are `silent` accept and say nothing, those `old` do not know the question.
+
+    `forged` makes of a node's true answer what is sent instead. What was asked is counted, `offered` too.
+    """
+
+    followers: dict[str, following.Follower]
+    silent: set[str] = field(default_factory=set)
+    old: set[str] = field(default_factory=set)
+    forged: dict[str, Callable[[bytes, bytes], bytes]] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    settings: dict[str, node_settings.Settings] = field(default_factory=dict)
+
+    def follows(self, name: str) -> Kept | None:
+        return leader_record.load(self.settings[name].root)
+
+    def follow(self, name: str, kept: Kept) -> None:
+        leader_record.keep(self.settings[name].root, kept)
+
+    def restart_agent(self, name: str) -> None:
+        self.followers[name] = following.Follower(self.settings[name])
+
+    async def answer(self, name: str, data: bytes) -> tuple[int, bytes]:
+        self.asked[name] += 1
+        if name in self.silent:
+            await asyncio.sleep(3600)
+        if name in self.old:
+            return 405, b"Method Not Allowed"
+        given = await asyncio.to_thread(self.followers[name].answer, data)
+        return (200, self.forged[name](data, given) if name in self.forged else given) if given else (403, b"")
+
+    def key(self, name: str) -> bytes:
+        return node_settings.key(self.settings[name])
+
+    def claims(self, name: str, kept: Kept) -> None:
+        """Have a node say, signed with its own key, that it follows something else than it does."""
+
+        def forge(data: bytes, _: bytes) -> bytes:
+            asked = votes.question(data, key=self.key(name), node=self.settings[name].node)
+            claim = votes.Answer(asked.node, asked.nonce, "0c1d2e3f-0000-4000-8000-00000000000a", kept)
+            return votes.sealed_answer(claim, key=self.key(name), now=0)
+
+        self.forged[name] = forge
+
+
+@contextlib.asynccontextmanager
+async def voting(running: service.Service) -> AsyncIterator[Voters]:
+    """Have all nodes of a lab vote, at 127.88.0.0/24, and a controller that knows that."""
+    lab = twins.lab_of(running)
+    settings = {node.name: node_settings.load({"ROUNDSMAN_ROOT": str(node.root)}) for node in lab.nodes()}
+    voters = Voters({name: following.Follower(found) for name, found in settings.items()}, settings=settings)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        name = "node" + writer.get_extra_info("sockname")[0].rpartition(".")[2]
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
+            status, body = await voters.answer(name, await reader.readexactly(length))
+            writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "0.0.0.0", 0)
+    head = running.configuration.current
+    told = [
+        membership.NodeStands(replace(node, primary_ip=f"127.88.0.{node.name.removeprefix('node')}"))
+        for node in head.nodes.values()
+    ]
+    port = server.sockets[0].getsockname()[1]
+    stands = changes.SettingsStand(replace(head.maintenance.settings, agent_port=port))
+    await running.configuration.commit(lambda _: [*told, stands])
+    try:
+        yield voters
+    finally:
+        server.close()
