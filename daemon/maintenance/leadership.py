@@ -216,8 +216,9 @@ class Leadership(parts.Part):
         await asyncio.to_thread(controller_epoch.write, self._where, order, voters=self._known)
         self._kept = kept
         LOG.info(
-            "this controller leads in %s: %d of %d nodes that vote promised to follow it",
+            "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
             offered,
+            len(promised),
             len(promised & candidate.voters),
             len(candidate.voters),
         )
@@ -277,10 +278,7 @@ class Leadership(parts.Part):
         cluster, voters = self._configuration.current, self._voters()
         if self._kept is not None and self._kept.serial != cluster.serial_no:
             self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
-        asked = (
-            self._question(self._kept) if self._kept is not None else lambda uuid: votes.Question(uuid, voting.nonce())
-        )
-        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=asked)
+        poll = await self._offered(voters)
         able = self._able(voters, poll)
         names = _names(cluster)
         if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
@@ -300,6 +298,19 @@ class Leadership(parts.Part):
             )
         else:
             self._failures.recovered(self.name)
+
+    async def _offered(self, nodes: Sequence[clusters.Node]) -> voting.Poll:
+        """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
+        kept = self._kept
+        if kept is None:
+            return await self._ask(nodes, seconds=ROUND_SECONDS)
+        poll = await self._ask(nodes, seconds=ROUND_SECONDS, question=self._question(kept))
+        behind = {
+            uuid for uuid, found in poll.follows.items() if found is None or found.epoch.number < kept.epoch.number
+        }
+        again = [node for node in nodes if node.uuid in behind]
+        poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
+        return poll
 
     async def _know(self, new: AbstractSet[str]) -> None:
         """Keep durably that these nodes (UUIDs) vote, too."""
