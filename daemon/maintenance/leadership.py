@@ -36,7 +36,8 @@ EVERY = 60.0
 """Seconds from one round of questions to the next, while the daemon serves."""
 LEAST = 5.0
 """The same, where nodes have refused orders since."""
-ROUND_SECONDS = 20.0
+ROUND_SECONDS = 5.0
+"""Seconds for the answers of all nodes in such a round."""
 ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
 NOTHING = "nodes have agents only where agent_port is set"
@@ -103,7 +104,8 @@ class Leadership(parts.Part):
     async def _try(self, statement: Statement) -> tuple[leading.Step, str]:
         """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""
         cluster, record = self._configuration.current, controller_epoch.read(self._where)
-        voters, own = self._voters(), self._own(record)
+        here = record if record is not None and self._is_here(record) else None
+        voters, own = self._voters(), self._own(here)
         self._known = record.voters if record is not None else frozenset()
         master = cluster.cluster.master_node
         candidate = leading.Candidate(
@@ -111,7 +113,8 @@ class Leadership(parts.Part):
             master=master,
             serial=cluster.serial_no,
             voters=frozenset(node.uuid for node in voters),
-            own=record.ids if record is not None and self._is_here(record) else frozenset(),
+            own=here.ids if here is not None else frozenset(),
+            led=here.order.epoch if here is not None and here.order is not None else None,
             is_restored=statement.is_restored,
         )
         names = _names(cluster)
@@ -151,11 +154,11 @@ class Leadership(parts.Part):
     def _is_here(self, record: controller_epoch.Record) -> bool:
         return record.place == controller_epoch.place(self._where)
 
-    def _own(self, record: controller_epoch.Record | None) -> leading.Own | None:
+    def _own(self, here: controller_epoch.Record | None) -> leading.Own | None:
         """The epoch in which this controller led before, in this boot."""
-        if record is None or record.order is None or not self._is_here(record) or record.boot != unsynced.boot():
+        if here is None or here.order is None or here.boot != unsynced.boot():
             return None
-        return leading.Own(record.order.epoch, self._is_at_work())
+        return leading.Own(here.order.epoch, self._is_at_work())
 
     async def _ask(
         self,

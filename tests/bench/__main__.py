@@ -20,7 +20,7 @@ PAGE = "docs/performance.md"
 LIMIT = 1200.0
 """Seconds that one bench may take."""
 QUICK = ("one_opcode", "round", "failover", "job_queue")
-ALL = ("power", "emergency", *QUICK, "configuration", "agents", "planner", "balancing", "growth")
+ALL = ("power", "emergency", *QUICK, "configuration", "agents", "leading", "planner", "balancing", "growth")
 HEAD = """# What operations cost
 
 `make bench WRITE=1` has written this page: figures of one machine and one commit, to be compared with those of another

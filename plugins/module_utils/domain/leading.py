@@ -38,9 +38,9 @@ class Candidate:
     """A controller that wants to lead: the node (UUID) that it is, and what its configuration says.
 
     `master` is the master on record, `voters` are the nodes (UUIDs) that vote: those that are neither offline nor
-    recorded as off. `own` are the ids of the epochs that this controller began here. With `is_restored` a person says
-    that no newer configuration exists, with `takes_over` that this is to be the master, and that the one on record is
-    known to be off.
+    recorded as off. `own` are the ids of the epochs that this controller began here and knows, `led` is the last in
+    which it led. With `is_restored` a person says that no newer configuration exists, with `takes_over` that this is to
+    be the master, and that the one on record is known to be off.
     """
 
     me: str
@@ -48,6 +48,7 @@ class Candidate:
     serial: int
     voters: AbstractSet[str]
     own: AbstractSet[str] = frozenset()
+    led: Optional[Epoch] = None
     is_restored: bool = False
     takes_over: bool = False
 
@@ -225,9 +226,7 @@ def _newer(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]
 def _is_enough(candidate: Candidate, count: int, voting: AbstractSet[str], answers: Mapping[str, Vote]) -> bool:
     """Whether so many of the nodes that vote make a controller lead."""
     followed = (answers[uuid].follows for uuid in voting & answers.keys())
-    has_tie = candidate.me == candidate.master and all(
-        kept is None or kept.epoch.id in candidate.own for kept in followed
-    )
+    has_tie = candidate.me == candidate.master and all(_is_own(candidate, kept) for kept in followed)
     return 2 * count > len(voting) or (2 * count == len(voting) and has_tie)
 
 
@@ -239,8 +238,14 @@ def _is_for(candidate: Candidate, vote: Vote) -> bool:
 
 def _is_rival(candidate: Candidate, vote: Vote) -> bool:
     """Whether a node follows another controller that is at work, as far as it knows."""
-    is_own = vote.follows is None or vote.follows.epoch.id in candidate.own
-    return not is_own and vote.heard is not None and vote.heard < LAPSE_SECONDS
+    return not _is_own(candidate, vote.follows) and vote.heard is not None and vote.heard < LAPSE_SECONDS
+
+
+def _is_own(candidate: Candidate, kept: Optional[Kept]) -> bool:
+    """Whether a node has followed nobody after this controller: what is below the epoch that it led in was before."""
+    if kept is None or kept.epoch.id in candidate.own:
+        return True
+    return candidate.led is not None and kept.epoch.number < candidate.led.number
 
 
 def _at_work(candidate: Candidate, led: Mapping[str, Vote], names: Mapping[str, str]) -> Iterable[str]:
