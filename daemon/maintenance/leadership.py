@@ -293,10 +293,10 @@ class Leadership(parts.Part):
         await self._know(poll.answers.keys() - self._known)
         lost = leading.strays(self.epoch, poll.follows)
         if lost:
-            told = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
+            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
             self._failures.failed(
                 self.name,
-                f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {told}",
+                f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
                 remedy="stop the daemon of the controller that should not lead",
             )
         else:
@@ -331,7 +331,7 @@ class Leadership(parts.Part):
         try:
             await self._ask(nodes, seconds=ENDING_SECONDS, question=self._question(self._kept, ends=True))
         except (errors.RoundsmanError, OSError) as error:
-            LOG.info("the nodes were not told that this daemon ends: %s", error)
+            LOG.info("the nodes do not know that this daemon ends: %s", error)
 
 
 def _names(cluster: clusters.Cluster) -> dict[str, str]:
