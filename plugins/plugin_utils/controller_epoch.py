@@ -6,6 +6,7 @@ epoch is that of another controller.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
     from ..module_utils.domain import tree
 
+OFFERED = 100
+"""How many offers in vain are kept."""
 MACHINE_ID = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the file says: the order that each step names, and the epoch that was offered to nodes last.
+    """What the file says: the order that each step names, and the epochs that were offered to nodes since, in vain.
 
     `order` is None until nodes have promised to follow an epoch of this controller, which happened in `boot`. `place`
     is where the file was written. `voters` are the nodes (UUIDs) that have voted: one of them on which no agent listens
@@ -33,7 +36,7 @@ class Record:
     """
 
     order: epochs.Order | None
-    offered: epochs.Epoch | None
+    offered: tuple[epochs.Epoch, ...]
     place: str
     boot: str
     voters: frozenset[str] = frozenset()
@@ -50,8 +53,7 @@ class Record:
 
     @property
     def _named(self) -> list[epochs.Epoch]:
-        named = (self.order.epoch if self.order is not None else None, self.offered)
-        return [epoch for epoch in named if epoch is not None]
+        return [*self.offered, *([self.order.epoch] if self.order is not None else [])]
 
 
 def place(where: tree.Tree) -> str:
@@ -94,10 +96,9 @@ def read(where: tree.Tree) -> Record | None:
         raise errors.StoreFailed(f"{where.epoch}: {error.strerror}") from error
     try:
         found = json.loads(sealed_json.unseal(data))
-        offered = found["offered"]
         return Record(
             order=epochs.order(found["order"]),
-            offered=epochs.Epoch(int(offered["number"]), str(offered["id"])) if offered is not None else None,
+            offered=tuple(epochs.Epoch(int(number), str(name)) for number, name in found["offered"]),
             place=str(found["place"]),
             boot=str(found["boot"]),
             voters=frozenset(map(str, found["voters"])),
@@ -114,7 +115,7 @@ def write(where: tree.Tree, order: epochs.Order, *, voters: Iterable[str] = ()) 
     Raises:
         StoreFailed, StateUnknown.
     """
-    _write(where, Record(order, None, place(where), unsynced.boot(), frozenset(voters)))
+    _write(where, Record(order, (), place(where), unsynced.boot(), frozenset(voters)))
 
 
 def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
@@ -126,15 +127,16 @@ def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
         StoreFailed, StateUnknown.
     """
     here, before = place(where), read(where)
-    order, boot = (before.order, before.boot) if before is not None and before.place == here else (None, "")
-    _write(where, Record(order, offered, here, boot, before.voters if before is not None else frozenset()))
+    if before is None or before.place != here:
+        voters = before.voters if before is not None else frozenset()
+        before = Record(None, (), here, "", voters)
+    _write(where, dataclasses.replace(before, offered=(*before.offered, offered)[-OFFERED:]))
 
 
 def _write(where: tree.Tree, record: Record) -> None:
-    offered = record.offered
     document = {
         "order": "" if record.order is None else str(record.order),
-        "offered": None if offered is None else {"number": offered.number, "id": offered.id},
+        "offered": [[epoch.number, epoch.id] for epoch in record.offered],
         "place": record.place,
         "boot": record.boot,
         "voters": sorted(record.voters),

@@ -342,6 +342,26 @@ def test_a_controller_that_ended_between_the_promises_and_its_own_record_is_not_
     run(running, scenario)
 
 
+def test_a_controller_whose_offers_are_lost_again_and_again_does_not_take_them_for_those_of_another(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        names = {"node1", "node2", "node3"}
+        for name in sorted(names):
+            nodes.busy = names - {name}
+            await wait_of(first)
+            first.waits.clear()
+            assert nodes.follows(name) is not None
+        nodes.busy = set()
+
+        made = await first.start()
+
+        assert made.epoch is not None
+        assert first.orders() == made.epoch
+
+    run(running, scenario)
+
+
 def test_a_node_that_claims_the_highest_number_does_not_use_it_up(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.claims("node2", Kept(Epoch(epochs.HIGHEST, "bad"), "", 1))

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 class Voters:
     """The nodes by name; those that are `silent` accept and say nothing, those `old` do not know the question.
 
-    `forged` makes of a node's true answer what is sent instead. What was asked is counted, `offered` too.
+    What is offered to those that are `busy` is lost. `forged` makes of a node's true answer what is sent instead. What was asked is counted, `offered` too.
     """
 
     followers: dict[str, following.Follower]
     silent: set[str] = field(default_factory=set)
     old: set[str] = field(default_factory=set)
+    busy: set[str] = field(default_factory=set)
     forged: dict[str, Callable[[bytes, bytes], bytes]] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     settings: dict[str, node_settings.Settings] = field(default_factory=dict)
@@ -46,7 +47,8 @@ class Voters:
 
     async def answer(self, name: str, data: bytes) -> tuple[int, bytes]:
         self.asked[name] += 1
-        if name in self.silent:
+        is_lost = name in self.busy and b'offer\\": null' not in data
+        if name in self.silent or is_lost:
             await asyncio.sleep(3600)
         if name in self.old:
             return 405, b"Method Not Allowed"
