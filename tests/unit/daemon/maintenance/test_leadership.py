@@ -85,10 +85,17 @@ def run(running: service.Service, scenario: Callable[[voters.Voters, Controller]
     asyncio.run(inner())
 
 
-async def wait_of(controller: Controller) -> None:
-    """Start a controller, which has to wait, and is stopped then."""
+async def wait_of(controller: Controller, *, until_follows: tuple[voters.Voters, str] | None = None) -> None:
+    """Start a controller, which has to wait, and is stopped then; not before a node has promised, where one is named."""
     starting = asyncio.create_task(controller.start())
-    await until(lambda: bool(controller.waits) or starting.done())
+
+    def is_over() -> bool:
+        if until_follows is None:
+            return bool(controller.waits)
+        nodes, name = until_follows
+        return nodes.follows(name) is not None
+
+    await until(lambda: is_over() or starting.done())
     assert not starting.done()
     starting.cancel()
 
@@ -349,9 +356,7 @@ def test_a_controller_whose_offers_are_lost_again_and_again_does_not_take_them_f
         names = {"node1", "node2", "node3"}
         for name in sorted(names):
             nodes.busy = names - {name}
-            await wait_of(first)
-            first.waits.clear()
-            assert nodes.follows(name) is not None
+            await wait_of(first, until_follows=(nodes, name))
         nodes.busy = set()
 
         made = await first.start()

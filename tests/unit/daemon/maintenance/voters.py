@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Voters:
     """The nodes by name; those that are `silent` accept and say nothing, those `old` do not know the question.
 
-    What is offered to those that are `busy` is lost. `forged` makes of a node's true answer what is sent instead. What was asked is counted, `offered` too.
+    What is offered to those that are `busy` is lost. `forged` makes of a node's true answer what is sent instead. The
+    questions are counted.
     """
 
     followers: dict[str, following.Follower]
