@@ -8,7 +8,7 @@ import random
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors, leading, signing, votes
 from . import http_reads
@@ -75,7 +75,8 @@ async def ask(
     workers = [asyncio.create_task(work()) for _ in range(min(AT_ONCE, len(nodes)))]
     enough = asyncio.create_task(has_enough.wait())
     everybody = asyncio.gather(*workers)
-    await asyncio.wait([everybody, enough], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    ends: list[asyncio.Future[Any]] = [everybody, enough]
+    await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for task in (enough, *workers):
         task.cancel()
     ended = await asyncio.gather(*workers, return_exceptions=True)

@@ -86,7 +86,7 @@ def run(running: service.Service, scenario: Callable[[voters.Voters, Controller]
 
 
 async def wait_of(controller: Controller, *, until_follows: tuple[voters.Voters, str] | None = None) -> None:
-    """Start a controller, which has to wait, and is stopped then; not before a node has promised, where one is named."""
+    """Start a controller, which has to wait, and is stopped then, or once a node has promised."""
     starting = asyncio.create_task(controller.start())
 
     def is_over() -> bool:

@@ -30,8 +30,7 @@ def test_what_is_written_is_named_by_each_step_and_is_durable(
 ) -> None:
     assert controller_epoch.load(where) is None
     synced: list[int] = []
-    sync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor) or sync(descriptor))
+    monkeypatch.setattr(os, "fsync", synced.append)
 
     controller_epoch.write(where, ORDER)
 
@@ -39,7 +38,7 @@ def test_what_is_written_is_named_by_each_step_and_is_durable(
     assert len(synced) == 2
     record = controller_epoch.read(where)
     assert record is not None
-    assert (record.boot, record.ids) == (unsynced.boot(), {"four"})
+    assert (record.boot, record.ids) == (unsynced.boot(), frozenset({"four"}))
 
 
 def test_an_epoch_that_is_offered_is_not_named_by_steps_until_it_is_written(
@@ -53,7 +52,7 @@ def test_an_epoch_that_is_offered_is_not_named_by_steps_until_it_is_written(
     assert controller_epoch.load(where) == ORDER
     record = controller_epoch.read(where)
     assert record is not None
-    assert (record.highest, record.ids) == (FIVE, {"four", "five"})
+    assert (record.highest, record.ids) == (FIVE, frozenset({"four", "five"}))
     assert record.boot != "another boot", "the order was begun before"
 
 
