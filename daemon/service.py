@@ -136,6 +136,7 @@ def assemble(
         clock,
         failures,
         failed=leadership.note_refusal,
+        clear=leadership.clear,
     )
     queue = Queue(
         ports,

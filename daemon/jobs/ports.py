@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..failures import Failures
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from ...plugins.plugin_utils.opcodes import contract
@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from .store import Store
 
 
+async def _clear(_instances: Collection[str], _nodes: Collection[str]) -> None:
+    """No other controller ever led."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """The parts of the daemon that jobs touch; `environment` is that of every run.
 
-    `failed` is given the text of each opcode that failed on nodes.
+    `failed` is given the text of each opcode that failed on nodes. `clear` returns once no step of another controller
+    can be at work on instances (UUIDs), or nodes (UUIDs) that an opcode reaches for them.
     """
 
     store: Store
@@ -35,6 +40,7 @@ class Ports:
     clock: Callable[[], float]
     failures: Failures = field(default_factory=Failures)
     failed: Callable[[str], None] = lambda _: None
+    clear: Callable[[Collection[str], Collection[str]], Awaitable[None]] = _clear
 
 
 class Submit(Protocol):

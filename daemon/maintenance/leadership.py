@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import epochs, errors, leading, votes
+from ...plugins.module_utils.domain import epochs, errors, known_off, leading, votes
 from ...plugins.plugin_utils import controller_epoch, unsynced
 from ..failures import Failures
 from . import parts, voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Collection, Sequence
 
     from ...plugins.module_utils.domain import tree
     from ..configuration import Configuration
@@ -38,6 +37,8 @@ LEAST = 5.0
 """The same, where nodes have refused orders since."""
 ROUND_SECONDS = 5.0
 """Seconds for the answers of all nodes in such a round."""
+BARRIER_SECONDS = 60.0
+"""How long an opcode waits for nodes on which steps of another controller may still be at work."""
 ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
 NOTHING = "nodes have agents only where agent_port is set"
@@ -72,6 +73,8 @@ class Leadership(parts.Part):
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
         self._known: frozenset[str] = frozenset()
+        self._waits: frozenset[str] = frozenset()
+        self._replies: dict[str, votes.Answer] = {}
         self.refused = 0
         """How many opcodes failed because a node follows another epoch."""
 
@@ -107,6 +110,7 @@ class Leadership(parts.Part):
         here = record if record is not None and self._is_here(record) else None
         voters, own = self._voters(), self._own(here)
         self._known = record.voters if record is not None else frozenset()
+        self._waits = here.waits if here is not None else frozenset()
         master = cluster.cluster.master_node
         candidate = leading.Candidate(
             me=master,
@@ -174,6 +178,7 @@ class Leadership(parts.Part):
         key = self._where.hmac_key.read_bytes()
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
+        self._replies |= poll.answers
         return poll
 
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
@@ -216,8 +221,14 @@ class Leadership(parts.Part):
             )
         order = epochs.Order(offered, candidate.master, candidate.serial)
         self._known = (self._known - poll.unable) | poll.answers.keys()
-        await asyncio.to_thread(controller_epoch.write, self._where, order, voters=self._known)
-        self._kept = kept
+        is_copy = record is not None and not self._is_here(record)
+        is_unvoted = record is None and not candidate.voters
+        if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
+            self._waits = frozenset(self._configuration.current.nodes) - poll.unable
+        await asyncio.to_thread(
+            controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
+        )
+        self._kept, self._waits = kept, self._still_waits(offered)
         LOG.info(
             "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
             offered,
@@ -290,7 +301,7 @@ class Leadership(parts.Part):
                 f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
                 "that controller before this one is started again"
             )
-        await self._know(poll.answers.keys() - self._known)
+        await self._remember(self._known | poll.answers.keys())
         lost = leading.strays(self.epoch, poll.follows)
         if lost:
             shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
@@ -315,13 +326,65 @@ class Leadership(parts.Part):
         poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
         return poll
 
-    async def _know(self, new: AbstractSet[str]) -> None:
-        """Keep durably that these nodes (UUIDs) vote, too."""
-        if new and self._kept is not None:
-            kept = self._kept
+    async def _remember(self, known: frozenset[str]) -> None:
+        """Keep durably which nodes (UUIDs) vote, and on which steps of another controller may still be at work."""
+        kept = self._kept
+        if kept is None:
+            return
+        waits = self._still_waits(kept.epoch)
+        if (known, waits) != (self._known, self._waits):
             order = epochs.Order(kept.epoch, kept.master, kept.serial)
-            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=self._known | new)
-            self._known |= new
+            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=known, waits=waits)
+            self._known, self._waits = known, waits
+
+    def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
+        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work."""
+        return frozenset(uuid for uuid in self._waits if self._reply(uuid) != leading.Reply(epoch))
+
+    def _reply(self, uuid: str, *, instance: str = "") -> leading.Reply | None:
+        """What a node said last: whom it follows, and the steps at work there, or only those on one instance (name)."""
+        answer = self._replies.get(uuid)
+        if answer is None or answer.follows is None:
+            return None
+        steps = {name: note for name, note in answer.steps.items() if instance in {"", name}}
+        return leading.Reply(answer.follows.epoch, tuple(f"{name}: {note}" for name, note in sorted(steps.items())))
+
+    async def clear(self, instances: Collection[str], nodes: Collection[str]) -> None:
+        """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
+
+        Another controller led before this one: each node of them, and each of `nodes` (UUIDs), has to follow this epoch
+        and to have no step at work on them, or to be known to be off. It is asked again for a while.
+
+        Raises:
+            Refused: that is not so; the text says of which node, and what helps.
+        """
+        end = asyncio.get_running_loop().time() + BARRIER_SECONDS
+        while text := self._blocked(instances, nodes):
+            if asyncio.get_running_loop().time() > end:
+                raise errors.Refused(text)
+            asked = [node for node in self._voters() if node.uuid in self._waits]
+            await self._offered(asked)
+            if self._blocked(instances, nodes):
+                await asyncio.sleep(LEAST)
+
+    def _blocked(self, instances: Collection[str], nodes: Collection[str]) -> str:
+        cluster, epoch = self._configuration.current, self.epoch
+        if epoch is None or not self._waits:
+            return ""
+        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_known_off(node)}
+        names = _names(cluster)
+        for uuid in instances:
+            instance = cluster.instances[uuid]
+            touched = {*instance.nodes, *instance.places, *nodes} & self._waits
+            said = {node: self._reply(node, instance=instance.name) for node in touched}
+            replies = {node: reply for node, reply in said.items() if reply is not None}
+            for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
+                return (
+                    f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
+                    f"{names.get(node, node)} {why}; have its agent answer, or power that node off with "
+                    f"`roundsman node power off {names.get(node, node)}`"
+                )
+        return ""
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""

@@ -32,7 +32,8 @@ class Record:
 
     `order` is None until nodes have promised to follow an epoch of this controller, which happened in `boot`. `place`
     is where the file was written. `voters` are the nodes (UUIDs) that have voted: one of them on which no agent listens
-    any more counts as silent, others cannot vote yet.
+    any more counts as silent, others cannot vote yet. `waits` are the nodes (UUIDs) on which steps of a controller that
+    led before this one may still be at work.
     """
 
     order: epochs.Order | None
@@ -40,6 +41,7 @@ class Record:
     place: str
     boot: str
     voters: frozenset[str] = frozenset()
+    waits: frozenset[str] = frozenset()
 
     @property
     def highest(self) -> epochs.Epoch | None:
@@ -102,6 +104,7 @@ def read(where: tree.Tree) -> Record | None:
             place=str(found["place"]),
             boot=str(found["boot"]),
             voters=frozenset(map(str, found["voters"])),
+            waits=frozenset(map(str, found["waits"])),
         )
     except (errors.InvalidInput, ValueError, KeyError, TypeError) as error:
         raise errors.StoreFailed(
@@ -109,13 +112,13 @@ def read(where: tree.Tree) -> Record | None:
         ) from error
 
 
-def write(where: tree.Tree, order: epochs.Order, *, voters: Iterable[str] = ()) -> None:
-    """Lead in this epoch from now on, durably; these nodes (UUIDs) have voted.
+def write(where: tree.Tree, order: epochs.Order, *, voters: Iterable[str] = (), waits: Iterable[str] = ()) -> None:
+    """Lead in this epoch from now on, durably; `voters` and `waits` as in `Record`.
 
     Raises:
         StoreFailed, StateUnknown.
     """
-    _write(where, Record(order, (), place(where), unsynced.boot(), frozenset(voters)))
+    _write(where, Record(order, (), place(where), unsynced.boot(), frozenset(voters), frozenset(waits)))
 
 
 def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
@@ -140,5 +143,6 @@ def _write(where: tree.Tree, record: Record) -> None:
         "place": record.place,
         "boot": record.boot,
         "voters": sorted(record.voters),
+        "waits": sorted(record.waits),
     }
     durable_files.replace(where.epoch, sealed_json.seal(json.dumps(document).encode()), is_of_folder=True)

@@ -163,6 +163,11 @@ def is_promised(candidate: Candidate, answers: Mapping[str, Vote], promises: Col
     return _is_enough(candidate, len(candidate.voters & set(promises)), candidate.voters, answers)
 
 
+def is_takeover(candidate: Candidate, answers: Mapping[str, Vote]) -> bool:
+    """Whether a node has followed another controller since this one led: its steps may still be at work."""
+    return any(not _is_own(candidate, vote.follows) for vote in answers.values())
+
+
 def successor(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]], voters: AbstractSet[str]) -> Optional[Kept]:
     """The epoch of another controller that more than half of the nodes (UUIDs) that vote follow instead of this one.
 

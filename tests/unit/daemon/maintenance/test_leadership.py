@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
+from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
@@ -33,6 +35,8 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leadership, "DEADLINE", 0.5)
     monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
     monkeypatch.setattr(leadership, "RETRY", 0.05)
+    monkeypatch.setattr(leadership, "BARRIER_SECONDS", 0.2)
+    monkeypatch.setattr(leadership, "LEAST", 0.05)
 
 
 @pytest.fixture
@@ -462,6 +466,95 @@ def test_a_refused_order_is_counted_and_the_nodes_are_asked_soon(
         assert "a node refused what this controller orders" in running.failures.listed()[0]["text"]
         with pytest.raises(errors.NotLeading):
             await asyncio.wait_for(serving, LIMIT)
+
+    run(running, scenario)
+
+
+async def refusal(made: Leadership, running: service.Service) -> str:
+    """Why the only instance must not be touched, or ''."""
+    (instance,) = running.configuration.current.instances
+    try:
+        await asyncio.wait_for(made.clear([instance], []), LIMIT)
+    except errors.Refused as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_controller_that_takes_over_touches_no_instance_before_each_of_its_nodes_has_answered(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        secondary = running.configuration.current.node_name(instance.secondary_nodes[0])
+        nodes.silent |= {secondary}
+
+        for made in (await second.start(), await second.start()):
+            told = await refusal(made, running)
+            assert f"another controller led before {made.epoch}" in told
+            assert f"{secondary} has not answered" in told
+            assert f"`roundsman node power off {secondary}`" in told
+        nodes.silent.clear()
+        assert await refusal(made, running) == ""
+        await made.step()
+
+        nodes.silent |= {secondary}
+        assert await refusal(await second.start(), running) == "", "it has answered this controller"
+
+    run(running, scenario)
+
+
+def test_a_step_of_the_controller_before_is_waited_for(
+    running: service.Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        root = nodes.settings[running.configuration.current.node_name(instance.primary_node)].root
+        monkeypatch.setenv(leader_record.VARIABLE, str(controller_epoch.load(first.where)))
+        with instance_lock.held("another", root, opcode="8-0"):
+            made = await second.start()
+            assert await refusal(made, running) == ""
+        third = second.copied(tmp_path / "third")
+        monkeypatch.setenv(leader_record.VARIABLE, str(controller_epoch.load(second.where)))
+        with instance_lock.held(instance.name, root, opcode="7-1"):
+            await made.end()
+            made = await third.start()
+            assert re.search("still works on it: .*opcode 7-1", await refusal(made, running))
+        assert await refusal(made, running) == ""
+
+    run(running, scenario)
+
+
+def test_a_node_that_is_known_to_be_off_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        secondary = instance.secondary_nodes[0]
+        nodes.silent |= {running.configuration.current.node_name(secondary)}
+        made = await second.start()
+        assert "has not answered" in await refusal(made, running)
+
+        off = changes.NodePowered(secondary, powered=False)
+        await running.configuration.commit(lambda _: [off])
+
+        assert await refusal(made, running) == ""
+
+    run(running, scenario)
+
+
+def test_a_restart_waits_for_no_silent_node(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.silent |= {"node2"}
+        await first.start()
+
+        assert await refusal(await first.start(), running) == ""
 
     run(running, scenario)
 
