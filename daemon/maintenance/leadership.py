@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import random
 import re
 import secrets
 import socket
@@ -30,7 +31,7 @@ LOG = logging.getLogger(__name__)
 DEADLINE = 3.0
 """Seconds for the answers of all nodes, and again for their promises."""
 RETRY = 5.0
-"""Seconds until the nodes are asked again, where so many are silent that nobody can lead."""
+"""About how many seconds later the nodes are asked again, where so many are silent that nobody can lead."""
 EVERY = 60.0
 """Seconds from one round of questions to the next, while the daemon serves."""
 LEAST = 5.0
@@ -102,7 +103,8 @@ class Leadership(parts.Part):
             if reason != told:
                 told = reason
                 on_wait(reason)
-            await asyncio.sleep(RETRY)
+            # Two that started together do not ask together again.
+            await asyncio.sleep(RETRY * random.SystemRandom().uniform(0.5, 1.5))
 
     async def _try(self, statement: Statement) -> tuple[leading.Step, str]:
         """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""

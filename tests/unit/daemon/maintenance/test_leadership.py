@@ -353,6 +353,32 @@ def test_a_controller_that_ended_between_the_promises_and_its_own_record_is_not_
     run(running, scenario)
 
 
+def test_without_the_promises_of_more_than_half_nobody_leads(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.busy = {"node1", "node2", "node3"}
+
+        await wait_of(first)
+
+        assert "0 of 3 nodes that vote promised to follow epoch 1" in first.waits[0]
+        assert first.orders() is None
+
+    run(running, scenario)
+
+
+def test_of_two_that_start_together_one_leads(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second = first.copied(tmp_path / "copy")
+
+        ended = await asyncio.gather(first.start(), second.start(), return_exceptions=True)
+
+        assert sorted(type(each).__name__ for each in ended) == ["Leadership", "NotLeading"]
+        (leads,) = (each.epoch for each in ended if isinstance(each, Leadership))
+        followed = [kept.epoch for kept in map(nodes.follows, ("node1", "node2", "node3")) if kept is not None]
+        assert followed.count(leads) >= 2
+
+    run(running, scenario)
+
+
 def test_a_controller_whose_offers_are_lost_again_and_again_does_not_take_them_for_those_of_another(
     running: service.Service,
 ) -> None:
