@@ -238,6 +238,8 @@ class Leadership(parts.Part):
             len(promised & candidate.voters),
             len(candidate.voters),
         )
+        if poll.unable - self._known:
+            LOG.warning("%d nodes have no agent that can vote", len(poll.unable - self._known))
         return leading.Step.BEGIN, ""
 
     def _question(self, kept: epochs.Kept, *, ends: bool = False) -> Callable[[str], votes.Question]:

@@ -69,7 +69,8 @@ def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
     if order is None:
         if known is not None:
             raise errors.NotFollowed(
-                f"this node follows {known.epoch}, and the step names none: run it on the controller that leads"
+                f"this node follows {known.epoch}, and the step names none: run it on the controller that leads, or "
+                f"remove {root / FILE} if none of that cluster is left"
             )
         return
     _require(known, order.epoch)
