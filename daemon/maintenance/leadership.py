@@ -181,12 +181,13 @@ class Leadership(parts.Part):
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
         self._replies |= poll.answers
+        self._waits -= poll.unable - self._known
         return poll
 
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
         self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
         why = "its opcodes still run" if own.is_at_work else verdict.reason
-        LOG.info("roundsmand goes on in %s, of before it started again: %s", own.epoch, why)
+        LOG.info("this controller goes on in %s, in which it led before it restarted: %s", own.epoch, why)
 
     async def _offer(
         self,
@@ -222,11 +223,11 @@ class Leadership(parts.Part):
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
         order = epochs.Order(offered, candidate.master, candidate.serial)
-        self._known = (self._known - poll.unable) | poll.answers.keys()
         is_copy = record is not None and not self._is_here(record)
         is_unvoted = record is None and not candidate.voters
         if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
-            self._waits = frozenset(self._configuration.current.nodes) - poll.unable
+            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+        self._known |= poll.answers.keys()
         await asyncio.to_thread(
             controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
         )

@@ -353,6 +353,26 @@ def test_a_controller_that_ended_between_the_promises_and_its_own_record_is_not_
     run(running, scenario)
 
 
+def test_an_older_configuration_leads_once_a_person_says_that_none_is_newer(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        master = running.configuration.current.cluster.master_node
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(5, "lost"), master, running.configuration.current.serial_no + 1))
+        with pytest.raises(errors.NotLeading, match=r"had a newer configuration.*`--restored`"):
+            await first.start()
+        with pytest.raises(errors.NotLeading, match=r"had a newer configuration.*`--restored`"):
+            await first.start(NOBODY_VOTES)
+
+        made = await first.start(Statement(is_restored=True))
+        await made.step()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 6
+        assert (await first.start()).epoch is not None, "said once, it is known to the nodes"
+
+    run(running, scenario)
+
+
 def test_without_the_promises_of_more_than_half_nobody_leads(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.busy = {"node1", "node2", "node3"}
@@ -528,6 +548,39 @@ def test_a_controller_that_takes_over_touches_no_instance_before_each_of_its_nod
 
         nodes.silent |= {secondary}
         assert await refusal(await second.start(), running) == "", "it has answered this controller"
+
+    run(running, scenario)
+
+
+def test_a_node_that_has_voted_is_waited_for_though_no_agent_listens_on_it_any_more(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        await led.step()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        secondary = running.configuration.current.node_name(instance.secondary_nodes[0])
+        nodes.old |= {secondary}
+
+        made = await second.start()
+        for _ in range(2):
+            assert f"{secondary} has not answered" in await refusal(made, running)
+            await made.step()
+
+    run(running, scenario)
+
+
+def test_a_node_without_an_agent_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        instance = next(iter(running.configuration.current.instances.values()))
+        nodes.old |= {running.configuration.current.node_name(instance.secondary_nodes[0])}
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+
+        assert await refusal(await second.start(), running) == ""
 
     run(running, scenario)
 
