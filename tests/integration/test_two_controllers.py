@@ -148,6 +148,14 @@ class Controller:
         with daemon_client.connected(self.where.socket, seconds=70) as client:
             return client.get(path).json()
 
+    def migrated(self, instance: str) -> dict[str, Any]:
+        """The job that migrates an instance, once it has ended."""
+        job, end = self.put(f"/2/instances/{instance}/migrate"), time.monotonic() + labs.LIMIT
+        while (found := self.get(f"/2/jobs/{job}"))["status"] not in states.FINAL:
+            assert time.monotonic() < end, found
+            time.sleep(0.5)
+        return dict(found)
+
     @property
     def epoch(self) -> int:
         """The number of the epoch in which the daemon leads."""
@@ -225,10 +233,25 @@ def test_a_controller_that_was_suspended_meanwhile_does_nothing_more_and_ends(
     assert re.search(r"this node follows epoch 3 \(.*\) and refuses epoch 2 \(", first.told)
     assert re.search(r"follow epoch 3 \(.*\) of another controller, and this controller led in epoch 2", first.told)
     assert [node.name for node in voting.lab.nodes() if "instance1" in node.running()] == ["node1"]
-    job = second.put("/2/instances/instance1/migrate")
-    end = time.monotonic() + labs.LIMIT
-    while (found := second.get(f"/2/jobs/{job}"))["status"] not in states.FINAL:
-        assert time.monotonic() < end, found
-        time.sleep(0.5)
-    assert found["status"] == "success", found
+    assert second.migrated("instance1")["status"] == "success"
+    assert [node.name for node in voting.lab.nodes() if "instance1" in node.running()] == ["node2"]
+
+
+def test_a_controller_that_takes_over_leaves_an_instance_alone_until_both_its_nodes_have_answered(
+    voting: labs.Running, two: tuple[Controller, Controller]
+) -> None:
+    """An order of the first may still be on its way to a node that does not know of the second."""
+    first, second = two
+    first.stop()
+    voting.lab.node("node2").cut_agent(is_cut=True)
+    assert second.start() is None
+
+    refused = second.migrated("instance1")
+
+    assert refused["status"] == "error"
+    assert "another controller led before epoch 3" in str(refused["opresult"])
+    assert "node2 has not answered" in str(refused["opresult"])
+    assert [node.name for node in voting.lab.nodes() if "instance1" in node.running()] == ["node1"]
+    voting.lab.node("node2").cut_agent(is_cut=False)
+    assert second.migrated("instance1")["status"] == "success"
     assert [node.name for node in voting.lab.nodes() if "instance1" in node.running()] == ["node2"]
