@@ -12,6 +12,7 @@ import random
 import re
 import secrets
 import socket
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,11 +124,13 @@ class Leadership(parts.Part):
             led=here.order.epoch if here is not None and here.order is not None else None,
             is_restored=statement.is_restored,
         )
-        names = _names(cluster)
+        names, uptime = _names(cluster), _uptime()
 
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
             able = frozenset() if statement.no_voting else self._able(voters, poll)
             now = dataclasses.replace(candidate, voters=able)
+            if here is not None and here.boot != unsynced.boot():
+                now = leading.disowned(now, poll.votes, uptime=uptime)
             return (now, *leading.decide(now, poll.votes, own=own, names=names))
 
         def is_enough(poll: voting.Poll) -> bool:
@@ -408,6 +411,11 @@ def _names(cluster: clusters.Cluster) -> dict[str, str]:
 
 def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:
     return {uuid for uuid, kept in poll.follows.items() if kept is not None and kept.epoch == offered}
+
+
+def _uptime() -> float:
+    """The seconds since this machine booted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _new_id() -> str:

@@ -7,6 +7,7 @@ epoch had begun (seed 000, "the daemon runs on the master only").
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from typing import AbstractSet, Collection, Dict, Iterable, Mapping, Optional, Tuple
@@ -97,6 +98,18 @@ def number(known: Optional[Epoch], shown: Iterable[Optional[Epoch]]) -> int:
     shared = numbers[len(numbers) // 2] if numbers else 0
     base = max(known.number if known is not None else 0, shared)
     return 1 + max(each for each in (base, *numbers) if each <= base + JUMP)
+
+
+def disowned(candidate: Candidate, answers: Mapping[str, Vote], *, uptime: float) -> Candidate:
+    """A controller that has not led since its machine booted, by what nodes have heard in these seconds.
+
+    Where one has heard since then of the controller that leads in its epoch, that is another one: this machine is a
+    clone of the other's, or the other way round.
+    """
+    led = candidate.led
+    heard = [vote.heard for vote in answers.values() if vote.follows is not None and vote.follows.epoch == led]
+    is_elsewhere = any(seconds is not None and seconds < uptime for seconds in heard)
+    return dataclasses.replace(candidate, own=frozenset(), led=None) if is_elsewhere else candidate
 
 
 def decide(

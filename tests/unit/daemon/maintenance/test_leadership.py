@@ -47,7 +47,8 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
 class Controller:
     """A controller in a folder; `start` is a start of its daemon."""
 
-    def __init__(self, running: service.Service, where: tree.Tree) -> None:
+    def __init__(self, running: service.Service, where: tree.Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
         self.running = running
         self.where = where
         self.is_at_work = False
@@ -56,7 +57,7 @@ class Controller:
     def copied(self, folder: Path) -> Controller:
         """The same controller's state in another folder."""
         shutil.copytree(self.where.root, folder)
-        return Controller(self.running, tree.Tree(folder))
+        return Controller(self.running, tree.Tree(folder), self.monkeypatch)
 
     async def start(self, statement: Statement = VOTES) -> Leadership:
         made = Leadership(
@@ -69,8 +70,9 @@ class Controller:
             await made.begin(statement, on_wait=self.waits.append)
         return made
 
-    def forget_boot(self) -> None:
-        """Have the controller have booted since it led."""
+    def boot(self, *, uptime: float = 0.0) -> None:
+        """Have the controller have booted since it led, so many seconds ago."""
+        self.monkeypatch.setattr(leadership, "_uptime", lambda: uptime)
         record = controller_epoch.read(self.where)
         assert record is not None
         controller_epoch._write(self.where, dataclasses.replace(record, boot="before"))
@@ -84,7 +86,8 @@ class Controller:
 def run(running: service.Service, scenario: Callable[[voters.Voters, Controller], Awaitable[Any]]) -> None:
     async def inner() -> None:
         async with voters.voting(running) as nodes:
-            await scenario(nodes, Controller(running, running.where))
+            with pytest.MonkeyPatch.context() as patched:
+                await scenario(nodes, Controller(running, running.where, patched))
 
     asyncio.run(inner())
 
@@ -215,6 +218,26 @@ def test_a_copy_leads_once_the_nodes_have_not_heard_of_the_controller_for_long(
     run(running, scenario)
 
 
+def test_a_clone_of_the_machine_is_known_by_what_nodes_have_heard_since_it_booted(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await first.start()
+
+        first.boot(uptime=60)
+        with pytest.raises(errors.NotLeading, match="heard of the controller that leads in epoch 1"):
+            await first.start()
+        first.boot(uptime=0)
+        made = await first.start()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 2
+        first.boot(uptime=60)
+        for name in ("node1", "node2", "node3"):
+            nodes.restart_agent(name)
+        assert (await first.start()).epoch is not None, "nobody has heard of it since this boot"
+
+    run(running, scenario)
+
+
 def test_a_start_waits_while_most_nodes_are_silent_and_says_what_ends_the_wait(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.silent |= {"node1", "node2"}
@@ -255,7 +278,7 @@ def test_a_restart_goes_on_while_most_nodes_are_silent_and_one_after_a_reboot_wa
 
         assert (await first.start()).epoch == before
 
-        first.forget_boot()
+        first.boot()
         await wait_of(first)
 
     run(running, scenario)
@@ -326,7 +349,7 @@ def test_a_node_that_has_voted_counts_as_silent_when_no_agent_listens_on_it(runn
         assert first.waits[0].startswith("0 of 3 nodes")
         nodes.old |= {"node3"}
         first.waits.clear()
-        first.forget_boot()
+        first.boot()
         await wait_of(first)
 
     run(running, scenario)
