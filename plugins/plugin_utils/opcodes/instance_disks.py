@@ -20,7 +20,7 @@ class _AtDisks(contract.PlayOpcode):
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 2))
+        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 1))
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, self.hosts(cluster))

@@ -58,7 +58,7 @@ class Startup(_AtPrimary):
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        own = [time_limits.disks(known, steps=len(known.nodes) + 2), time_limits.start(known)]
+        own = [time_limits.disks(known, steps=len(known.nodes) + 1), time_limits.start(known)]
         if known.moving:
             own += [time_limits.find(known, nodes=2), time_limits.disks(known, steps=2)]
             own.append(instance_moves.failover_seconds(known))
