@@ -132,8 +132,7 @@ class FindPower(contract.LookOpcode):
         return time_limits.limit(time_limits.bmcs(len(self.nodes)))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        held = {f"node/{uuid}": contract.SHARED for uuid in self.nodes}
-        return held | {f"node-res/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
+        return contract.power_of(self.nodes, contract.EXCLUSIVE)
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return []

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PART = "submission of jobs"
 ROUNDS = "gnt:daemon:maintd"
 """The source that the jobs of rounds have in their reason trail."""
-FAILOVERS = -10
-"""The priority of planned failovers, as that of a fence: none waits behind a change of the node that waits itself."""
+URGENT = -10
+"""The priority of fences, planned failovers and outdating: none waits behind a change of its node that waits itself."""
 TAKEN_BACK = f"{ROUNDS}:taken back"
 """The source of the reason why a round cancels its own job, to plan what is left of it again."""
 
@@ -148,7 +148,7 @@ def _job(
 
 
 def _opcode(planned: work.Opcode, priority: int) -> values.Opcode:
-    urgent = min(priority, FAILOVERS) if planned.kind == "failover" else priority
+    urgent = min(priority, URGENT) if planned.kind == "failover" else priority
     return values.Opcode(planned.kind, dict(planned.params), urgent)
 
 

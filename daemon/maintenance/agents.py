@@ -60,10 +60,10 @@ class Load:
 class Seen:
     """How a node's agent answers: misses in a row, and when it signed an answer last (unix seconds).
 
-    Answers that the node did not sign prove nothing: whoever took its address may have given them. `unsigned` counts
-    them since the last that it signed, `since` is when the first question after that was. `text` says why it did not
-    answer, or what is wrong with its answer. `ssh_misses` counts the last of these misses in which its SSH server did
-    not greet either, where that was asked.
+    Answers that the node did not sign prove nothing: a machine that took its address may have given them. `unsigned`
+    counts them since the last that it signed, `since` is when the first question after that was. `text` says why it did
+    not answer, or what is wrong with its answer. `ssh_misses` counts the last of these misses in which its SSH server
+    did not greet either, where that was asked.
     """
 
     misses: int = 0
@@ -82,7 +82,12 @@ class Seen:
     @property
     def is_silent(self) -> bool:
         """Whether no answer has come since that the node signed."""
-        return self.misses > 0 or self.unsigned > 0
+        return self.questions > 0
+
+    @property
+    def questions(self) -> int:
+        """How many questions in a row brought no answer that the node signed."""
+        return self.misses + self.unsigned
 
 
 class Agents:
@@ -141,7 +146,7 @@ class Agents:
         """Count the misses of all silent nodes from the start: while nobody answered, the fault may have been here."""
         self._ungreeted.clear()
         for uuid, seen in self.seen.items():
-            if seen.misses + seen.unsigned > 1:
+            if seen.questions > 1:
                 first = min(seen.misses, 1)
                 self.seen[uuid] = replace(seen, misses=first, unsigned=1 - first, ssh_misses=0)
 
@@ -256,11 +261,14 @@ class Agents:
         else:
             trouble = self._trouble(node.uuid, body)
         if trouble:
+            # What does not count is for the spool to reject, now and then.
             self._unsigned(node, f"its answer does not count: {trouble}")
+            is_news = self.seen[node.uuid].unsigned % NOTED == 1
         else:
+            # The same bytes again are no news, and would count as a replay.
             self.seen[node.uuid] = Seen(answered=self._clock(), load=self._seen_of(node).load)
-        # The same bytes again are no news, and would count as a replay; what does not count is for the spool to reject.
-        if self.seen[node.uuid].unsigned % NOTED == 1 or (not trouble and body != self._last.get(node.uuid)):
+            is_news = body != self._last.get(node.uuid)
+        if is_news:
             await self._put(f"{_file_name(node)}-{time.time_ns()}.json", body, said_by=node.uuid)
 
     def _trouble(self, uuid: str, body: bytes) -> str:

@@ -33,7 +33,6 @@ COMMANDED_AGAIN = 300.0
 """Seconds after which a BMC that was commanded off, and was not read back off, is commanded again."""
 JUDGED_TOGETHER = 20
 """So many silent nodes are judged without a pause for the rest of the daemon."""
-PRIORITY = -10
 
 
 @dataclass(frozen=True)
@@ -255,8 +254,6 @@ class DeadNodes(parts.Part):
         if read is not None and (read.silent_since != silent[node].since or self._is_old(read, known)):
             read = None
         told = read.told if read is not None else None
-        boots = (known.powered_on_at, self._powered.get(node, 0.0))
-        booting_for = (booting.reason(began, silent[node], now=self._clock()) for began in boots)
         if told is None and (state := self._readings.state(node)) is not None:
             told = dead_nodes.Reading(state)
         return dead_nodes.judge(
@@ -267,8 +264,13 @@ class DeadNodes(parts.Part):
             answering=answering,
             reads=told,
             peers=peers,
-            booting=next(filter(None, booting_for), ""),
+            booting=self._booting(known, silent[node]),
         )
+
+    def _booting(self, node: clusters.Node, silence: dead_nodes.Silence) -> str:
+        """Why a silent node may be booting, by its record or by a job; '' where it may not."""
+        dates = (node.powered_on_at, self._powered.get(node.uuid, 0.0))
+        return next(filter(None, (booting.reason(began, silence, now=self._clock()) for began in dates)), "")
 
     def _is_old(self, read: Read, node: clusters.Node) -> bool:
         if node.alive_at != read.alive_at:
@@ -305,7 +307,7 @@ class DeadNodes(parts.Part):
         silence = self._kept.get(node.uuid)
         if node.uuid not in self._commands and silence is not None:
             self._asked_in[node.uuid] = (silence.since, node.alive_at)
-            opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
+            opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, submission.URGENT)
             await self._submit(node, opcode, text)
 
     async def _fail_over(self, node: clusters.Node) -> None:

@@ -157,7 +157,7 @@ class Leadership(parts.Part):
         return [node for node in cluster.nodes.values() if has_agents and clusters.reachable(cluster, node)]
 
     def _able(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
-        """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whoever says that it cannot."""
+        """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whatever says that it cannot."""
         return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
 
     def _is_here(self, record: controller_epoch.Record) -> bool:
@@ -364,7 +364,7 @@ class Leadership(parts.Part):
         and to have no step at work on them, or to be known to be off. It is asked again for a while.
 
         Raises:
-            Refused: that is not so; the text says of which node, and what helps.
+            Refused: that is not so; the text names the node, and what helps.
         """
         end = asyncio.get_running_loop().time() + BARRIER_SECONDS
         while text := self._blocked(instances, nodes):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .reports import Intake
 
 LOG = logging.getLogger(__name__)
-PRIORITY = -10
 MOST_JOBS = 10
 """How many secondaries are outdated at the same time; each costs about a second of CPU here."""
 MOST_PER_NODE = 2
@@ -174,7 +173,7 @@ class Replicas(parts.Part):
         text = f"{instance.name} writes without its secondary {peer} since {since}: that one is outdated"
         job = values.Job(
             id=0,
-            opcodes=(values.Opcode("outdate_replica", {"instance": instance.uuid, "node": node}, PRIORITY),),
+            opcodes=(values.Opcode("outdate_replica", {"instance": instance.uuid, "node": node}, submission.URGENT),),
             reason=(values.Reason(submission.ROUNDS, text, int(now * 1e9)),),
             received=now,
             names={instance.uuid: instance.name, node: peer},

@@ -250,15 +250,12 @@ class Rounds:
         silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
         evidence = self._waiting(cluster, replica_evidence.of_unreachable(cluster, self._intake))
         recovered = rounds.recovered(cluster, self._intake.reported_ok_since)
-        unstarted = {
-            incident.uuid: outcomes.unstarted(cluster, self._jobs_of(incident))
-            for incident in cluster.maintenance.incidents
-            if incident.is_open
-        }
+        of_open = [
+            (incident, self._jobs_of(incident)) for incident in cluster.maintenance.incidents if incident.is_open
+        ]
+        unstarted = {incident.uuid: outcomes.unstarted(cluster, own) for incident, own in of_open}
         exhausted = {
-            incident.uuid: outcomes.exhausted(cluster, incident, self._jobs_of(incident), self._queue.jobs)
-            for incident in cluster.maintenance.incidents
-            if incident.is_open
+            incident.uuid: outcomes.exhausted(cluster, incident, own, self._queue.jobs) for incident, own in of_open
         }
         facts = (at_work, jobs, silent, evidence, recovered, unstarted, exhausted)
         known = self._plans.get(as_if_resumed)

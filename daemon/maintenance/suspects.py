@@ -121,7 +121,7 @@ class Suspects(parts.Part):
                 if answers and seen is not None and not seen.is_silent:
                     LOG.info("%s answers", node.name)
                     return
-                if seen is not None and seen.misses + seen.unsigned in {1, least}:
+                if seen is not None and seen.questions in {1, least}:
                     self._on_change()
                 await asyncio.sleep(max(0.0, began + EVERY - loop.time()))
         finally:

@@ -32,7 +32,7 @@ OK, CANNOT = 200, frozenset({404, 405})
 class Poll:
     """What nodes (UUIDs) answered; `unable` are those that cannot vote.
 
-    No agent listens on them, or one of an earlier version, which is told by what nobody has signed.
+    No agent listens on them, or one of an earlier version, which is known by what nobody has signed.
     """
 
     answers: dict[str, votes.Answer] = field(default_factory=dict)

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import re
 import resource
 import signal
 import sys
-import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, early_answers
@@ -29,11 +26,14 @@ from ansible_collections.roundsman.cluster.daemon.maintenance.reports import Int
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
 
+from tests.bench import loopback_nodes
+from tests.bench.loopback_nodes import NODES
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from multiprocessing.connection import Connection
+    from pathlib import Path
 
-NODES = 1000
 DEAD = NODES // 20
 INTERVAL = clusters.Settings().diagnose_interval
 TURN = 0.01
@@ -42,29 +42,13 @@ SETTLE = 10.0
 SHARE, MB = 0.05, 200
 """What waiting for early answers may cost of a core, and the memory of the process."""
 CHANGED = '{"status": "Ok", "details": "something else"}'
-KEY = b"0123456789abcdef0123456789abcdef01234567\n"
-
-
-@dataclass
-class Known:
-    """As much of the configuration as a poll reads."""
-
-    current: clusters.Cluster
 
 
 def main() -> int:
     """Measure, and print what it cost."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_answer_all, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
-            port = ours.recv()
-            wrong = asyncio.run(_measure(Path(folder), port=port))
-            change = partial(os.kill, process.pid or 0, signal.SIGUSR1)
-            wrong += asyncio.run(_measure_waiting(Path(folder), port=port, change=change))
-    finally:
-        process.kill()
+    with loopback_nodes.at_work(_answer_all) as (folder, port, pid):
+        wrong = asyncio.run(_measure(folder, port=port))
+        wrong += asyncio.run(_measure_waiting(folder, port=port, change=partial(os.kill, pid, signal.SIGUSR1)))
     print(*(wrong or [f"every poll is done within its interval of {INTERVAL:g} s"]), sep="\n")
     return 1 if wrong else 0
 
@@ -73,14 +57,14 @@ async def _measure(folder: Path, *, port: int) -> list[str]:
     where = tree.Tree(folder)
     for path in (where.lib, where.spool):
         path.mkdir(parents=True, exist_ok=True)
-    where.hmac_key.write_bytes(KEY)
+    where.hmac_key.write_bytes(loopback_nodes.KEY)
     wrong: list[str] = []
     for title, cluster, dead in (
-        (f"{NODES} agents", _cluster(port), 0),
-        ("and their loads", _cluster(port, loads=True), 0),
-        (f"{DEAD} of them dead", _cluster(port, dead=DEAD), DEAD),
+        (f"{NODES} agents", loopback_nodes.cluster(port), 0),
+        ("and their loads", loopback_nodes.cluster(port, balance=True, balance_dynamic_load=True), 0),
+        (f"{DEAD} of them dead", loopback_nodes.cluster(port, silent=DEAD), DEAD),
     ):
-        known = Known(cluster)
+        known = loopback_nodes.Known(cluster)
         asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
         asked = await _cost(asking.ask)
         intake = Intake(where, clock=time.time, cluster=partial(getattr, known, "current"))
@@ -95,7 +79,7 @@ async def _measure(folder: Path, *, port: int) -> list[str]:
 
 async def _measure_waiting(folder: Path, *, port: int, change: Callable[[], None]) -> list[str]:
     where = tree.Tree(folder)
-    known = Known(_cluster(port))
+    known = loopback_nodes.Known(loopback_nodes.cluster(port))
     asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
     early = early_answers.EarlyAnswers(known, asking, key=where.hmac_key)  # type: ignore[arg-type]
     await asking.ask()
@@ -156,54 +140,34 @@ async def _want_turns(waits: list[float]) -> None:
         waits.append(time.perf_counter() - began - TURN)
 
 
-def _address(number: int, *, is_dead: bool) -> str:
-    return f"127.{90 if is_dead else 89}.{number // 250}.{number % 250 + 1}"
-
-
-def _cluster(port: int, *, dead: int = 0, loads: bool = False) -> clusters.Cluster:
-    nodes = {
-        f"uuid-{number}": clusters.Node(
-            f"uuid-{number}", f"node{number}", "group", primary_ip=_address(number, is_dead=number < dead)
-        )
-        for number in range(NODES)
-    }
-    chosen = replace(clusters.Settings(), agent_port=port, balance=loads, balance_dynamic_load=loads)
-    return clusters.Cluster(
-        clusters.Parameters("bench", "cluster", "uuid-0"),
-        nodegroups={"group": clusters.Group("group", "default")},
-        nodes=nodes,
-        maintenance=clusters.Maintenance(settings=chosen),
-    )
-
-
 def _answer_all(told: Connection) -> None:
     asyncio.run(_serve(told))
 
 
 async def _serve(told: Connection) -> None:
-    keys = {number: signing.node_key(KEY, f"uuid-{number}") for number in range(NODES)}
+    keys = loopback_nodes.keys()
     changed = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, changed.set)
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _, kind, high, low = (int(part) for part in writer.get_extra_info("sockname")[0].split("."))
+        number, is_dead = loopback_nodes.place(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             if waits := re.search(rb"\?after=.*&seconds=([0-9]+) ", head):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), float(waits[1]))
-            if kind == 90:
+            if is_dead:
                 await reader.read()
             else:
-                number, now = 250 * high + low - 1, time.time_ns()
+                now = time.time_ns()
                 text = reports.message(
-                    node_uuid=f"uuid-{number}",
+                    node_uuid=loopback_nodes.uuid(number),
                     timestamp_ns=now,
                     data='{"status": "Ok"}' if not changed.is_set() else CHANGED,
                     problem=None,
                 )
                 body = signing.sign(text, key=keys[number], now=now // 10**9).encode()
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+                writer.write(loopback_nodes.answer(body))
                 await writer.drain()
         writer.close()
 

@@ -8,62 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import resource
 import sys
-import tempfile
 import time
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, signing, tree, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, tree, votes
+
+from tests.bench import loopback_nodes
+from tests.bench.loopback_nodes import NODES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from multiprocessing.connection import Connection
 
-NODES = 1000
 SILENT = NODES // 20
 MOST = 1.0
 """Seconds that a start may take longer for the vote."""
 STARTS = 5
 BOOT = "0c1d2e3f-0000-4000-8000-00000000000a"
-KEY = b"0123456789abcdef0123456789abcdef01234567\n"
-
-
-@dataclass
-class Known:
-    """As much of the configuration as a vote reads."""
-
-    current: clusters.Cluster
 
 
 def main() -> int:
     """Measure, and print what it cost."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_answer_all, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
-            port, wrong = ours.recv(), []
-            where = tree.Tree(Path(folder))
-            where.lib.mkdir(parents=True)
-            where.hmac_key.write_bytes(KEY)
-            for silent in (0, SILENT):
-                wrong += asyncio.run(_measure(where, port=port, silent=silent))
-    finally:
-        process.kill()
+    with loopback_nodes.at_work(_answer_all) as (folder, port, _):
+        where, wrong = tree.Tree(folder), []
+        where.lib.mkdir(parents=True)
+        where.hmac_key.write_bytes(loopback_nodes.KEY)
+        for silent in (0, SILENT):
+            wrong += asyncio.run(_measure(where, port=port, silent=silent))
     print(*(wrong or [f"the vote of {NODES} nodes takes less than {MOST:g} s"]), sep="\n")
     return 1 if wrong else 0
 
 
 async def _measure(where: tree.Tree, *, port: int, silent: int) -> list[str]:
-    known = Known(_cluster(port, silent=silent))
+    known = loopback_nodes.Known(loopback_nodes.cluster(port, silent=silent))
     walls = []
     for _ in range(STARTS):
         leader = leadership.Leadership(where, known, is_at_work=lambda: False)  # type: ignore[arg-type]
@@ -82,54 +64,30 @@ async def _cost(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _address(number: int, *, is_silent: bool) -> str:
-    return f"127.{90 if is_silent else 89}.{number // 250}.{number % 250 + 1}"
-
-
-def _uuid(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012d}"
-
-
-def _cluster(port: int, *, silent: int) -> clusters.Cluster:
-    nodes = {
-        _uuid(number): clusters.Node(
-            _uuid(number), f"node{number}", "group", primary_ip=_address(number, is_silent=number < silent)
-        )
-        for number in range(NODES)
-    }
-    return clusters.Cluster(
-        clusters.Parameters("bench", "cluster", _uuid(0)),
-        nodegroups={"group": clusters.Group("group", "default")},
-        nodes=nodes,
-        maintenance=clusters.Maintenance(settings=replace(clusters.Settings(), agent_port=port)),
-    )
-
-
 def _answer_all(told: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     asyncio.run(_serve(told))
 
 
 async def _serve(told: Connection) -> None:
-    keys = {number: signing.node_key(KEY, _uuid(number)) for number in range(NODES)}
+    keys = loopback_nodes.keys()
     kept: dict[int, epochs.Kept] = {}
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _, kind, high, low = (int(part) for part in writer.get_extra_info("sockname")[0].split("."))
+        number, is_silent = loopback_nodes.place(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
             data = await reader.readexactly(length)
-            if kind == 90:
+            if is_silent:
                 await reader.read()
             else:
-                number = 250 * high + low - 1
-                asked = votes.question(data, key=keys[number], node=_uuid(number))
+                asked = votes.question(data, key=keys[number], node=loopback_nodes.uuid(number))
                 if asked.offer is not None:
                     kept[number] = asked.offer
                 answer = votes.Answer(asked.node, asked.nonce, BOOT, kept.get(number), heard=1.0)
                 body = votes.sealed_answer(answer, key=keys[number], now=int(time.time()))
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+                writer.write(loopback_nodes.answer(body))
                 await writer.drain()
         writer.close()
 

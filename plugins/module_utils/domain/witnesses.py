@@ -67,10 +67,9 @@ class Testimony:
 def judge(peers: Sequence[Peer]) -> Testimony:
     """What the peers of a silent node make of it; the first rule that applies decides.
 
-    One that is still connected proves that it lives. While the word of any is unknown, or is none of those that are
-    named here, nothing is concluded. One that
-    lost it proves something only if its own network is known to work, or if another peer lost it as well. Of a pair
-    without a third node that answers, and of a node without peers, nothing can be said.
+    One that is still connected proves that it lives. While any has another word than connected or lost, nothing is
+    concluded. One that lost it proves something only if its own network is known to work, or if another peer lost it as
+    well. Of a pair without a third node that answers, and of a node without peers, nothing can be said.
     """
     connected = [peer for peer in peers if peer.word is Word.CONNECTED]
     lost = [peer for peer in peers if peer.word is Word.LOST]

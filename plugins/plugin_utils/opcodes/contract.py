@@ -268,6 +268,12 @@ def instance_at(instance: str, nodes: Iterable[str]) -> dict[str, Mode]:
     return {f"instance/{instance}": EXCLUSIVE, **{f"node/{uuid}": SHARED for uuid in nodes}}
 
 
+def power_of(nodes: Iterable[str], mode: Mode, *, node: Mode = SHARED) -> dict[str, Mode]:
+    """The locks of whoever reads (shared) or commands (exclusive) the power of nodes (UUIDs), which it holds, too."""
+    known = tuple(nodes)
+    return {f"node/{uuid}": node for uuid in known} | {f"node-res/{uuid}": mode for uuid in known}
+
+
 def observed(cluster: clusters.Cluster, facts: Facts) -> clusters.Cluster:
     """The cluster as it is planned for: silent nodes are no targets."""
     return clusters.observed(cluster, silent=[uuid for uuid in cluster.nodes if facts.is_silent(uuid)])

@@ -42,7 +42,7 @@ class _RunElsewhere(contract.PlayOpcode):
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         """A failover reads the power of its source, and may command it off; a migration may become one."""
         nodes = contract.instance_at(self.instance, (self.source, self.target))
-        return nodes | {f"node-res/{self.source}": contract.SHARED}
+        return nodes | contract.power_of((self.source,), contract.SHARED)
 
     def moot(self, cluster: clusters.Cluster) -> str:
         if self.instance not in cluster.instances:

@@ -54,7 +54,7 @@ class Startup(_AtPrimary):
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         """Where it fails over, it reads the power of the node where a migration was to go, and may command it off."""
         moving = cluster.instance(self.instance).moving
-        return super().wants(cluster) | ({f"node-res/{moving}": contract.SHARED} if moving else {})
+        return super().wants(cluster) | contract.power_of([moving] if moving else (), contract.SHARED)
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)

@@ -106,8 +106,7 @@ class Power(_AtBmcs):
         return not self.delay
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        held = {f"node/{uuid}": self._node_mode for uuid in self.all_nodes}
-        return held | {f"node-res/{uuid}": self._power_mode for uuid in self.all_nodes}
+        return contract.power_of(self.all_nodes, self._power_mode, node=self._node_mode)
 
     @property
     def _node_mode(self) -> Mode:

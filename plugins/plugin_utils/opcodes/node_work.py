@@ -184,7 +184,7 @@ class NodeConfirmOff(contract.ChangeOpcode):
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         """As a fence: it says the same of a node on which others may be at work for hours."""
-        return {f"node/{self.node}": contract.SHARED, f"node-res/{self.node}": contract.EXCLUSIVE}
+        return contract.power_of((self.node,), contract.EXCLUSIVE)
 
     def moot(self, cluster: clusters.Cluster) -> str:
         node = cluster.node(self.node)

@@ -251,7 +251,7 @@ def test_an_agent_that_repeats_an_old_report_is_found_out(running: service.Servi
             await running.poll.once()
             await running.intake.take_all()
             seen = running.agents.seen[node.uuid]
-        assert (seen.misses, seen.unsigned, seen.answered) == (0, 2, 0.0), "whoever has its address can repeat it"
+        assert (seen.misses, seen.unsigned, seen.answered) == (0, 2, 0.0), "a machine with its address can repeat it"
         assert running.intake.rejections["stale"] == 1
         assert running.intake.observed() == {}
 

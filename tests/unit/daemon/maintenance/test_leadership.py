@@ -113,6 +113,12 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def epoch_of(nodes: voters.Voters, name: str) -> Epoch | None:
+    """The epoch that a node follows."""
+    kept = nodes.follows(name)
+    return kept.epoch if kept is not None else None
+
+
 def test_the_first_start_begins_an_epoch_that_the_nodes_follow(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         made = await first.start()
@@ -264,9 +270,7 @@ def test_a_person_ends_the_wait_with_a_statement(running: service.Service) -> No
 
         assert made.epoch is not None
         assert made.epoch.number == 7
-        kept = nodes.follows("node3")
-        assert kept is not None
-        assert kept.epoch == made.epoch
+        assert epoch_of(nodes, "node3") == made.epoch
 
     run(running, scenario)
 
@@ -327,9 +331,7 @@ def test_nodes_that_cannot_vote_yet_are_not_counted(running: service.Service) ->
         made = await first.start()
 
         assert made.epoch is not None
-        kept = nodes.follows("node3")
-        assert kept is not None
-        assert kept.epoch == made.epoch
+        assert epoch_of(nodes, "node3") == made.epoch
 
     run(running, scenario)
 

@@ -18,7 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     recording,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves, room_now
 
 from tests.unit import small_cluster
@@ -389,6 +389,18 @@ async def dies(running: service.Service, name: str) -> clusters.Node:
     return node
 
 
+async def failing_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[service.Service, twins.Processes, Path, Path]:
+    """node2 has died, and the runs that fail its two instances over are at work."""
+    lab = twins.lab(folder, nodes=5, instances=2, pairs=[("node2", "node3"), ("node2", "node4")])
+    running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
+    await dies(running, "node2")
+    await running.rounds.step()
+    first, second = await twins.until_held(twin, 2)
+    return running, twin, first, second
+
+
 def test_one_bad_target_and_a_bmc_that_is_dark_for_a_while_leave_one_instance_of_a_dead_node_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,13 +452,9 @@ def test_a_replica_that_finds_no_place_does_not_keep_a_failover_that_failed_from
 def test_an_instance_that_a_person_failed_over_elsewhere_meanwhile_fails_no_incident(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = twins.lab(tmp_path, nodes=5, instances=2, pairs=[("node2", "node3"), ("node2", "node4")])
-
     async def scenario() -> None:
-        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
-        node = await dies(running, "node2")
-        await running.rounds.step()
-        bad, slow = await twins.until_held(twin, 2)
+        running, twin, bad, slow = await failing_over(tmp_path, monkeypatch)
+        node = running.configuration.current.node("node2")
         twin.finish(bad, "error")
         step = twin.specs[bad].variables["step"]
         by_hand = changes.InstanceNodes(step["instance"]["uuid"], step["target"]["uuid"], (node.uuid,))
@@ -461,5 +469,99 @@ def test_an_instance_that_a_person_failed_over_elsewhere_meanwhile_fails_no_inci
         assert (incident(running).repair_status.value, incident(running).reason) == ("completed", "")
         moved = running.configuration.current.instance(step["instance"]["uuid"])
         assert (moved.primary_node, node.uuid in moved.nodes) == (step["target"]["uuid"], False)
+
+    asyncio.run(scenario())
+
+
+def test_a_failover_that_failed_after_its_record_is_told_though_a_persons_own_failover_was_moot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person sees the instance down and queues `instance failover` while the round's is at work."""
+
+    async def scenario() -> None:
+        running, twin, bad, good = await failing_over(tmp_path, monkeypatch)
+        step = twin.specs[bad].variables["step"]
+        params = {
+            "instance": step["instance"]["uuid"],
+            "source": step["source"]["uuid"],
+            "target": step["target"]["uuid"],
+        }
+        (mine,) = await running.queue.submit([twins.job(0, values.Opcode("failover", params))])
+        # It is recorded at its target, and its guest does not start there.
+        moved = changes.InstanceNodes(params["instance"], params["target"], tuple(step["secondaries"]))
+        run_records.append(bad, recording.encode(moved))
+        twin.finish(bad, "error", text="the guest does not start")
+        await running.queue.wait(mine.id, seconds=twins.LIMIT)
+        job = running.queue.jobs[mine.id]
+        assert (job.status, "has left" in job.opcodes[0].text) == (values.Status.SUCCESS, True)
+        assert job.opcodes[0].started == 0.0, "it did nothing"
+        twin.finish(good)
+        twin.outcomes["failover"] = "success"
+        await twins.settle(running)
+        assert not [run for run in twin.ran if run.startswith("startup")], "it is not started"
+        found = incident(running)
+        assert found.repair_status.value == "failed", (found.repair_status.value, found.reason)
+        assert "the guest does not start" in found.reason
+
+    asyncio.run(scenario())
+
+
+def test_a_failover_that_failed_is_told_while_another_waits_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin, bad, asks = await failing_over(tmp_path, monkeypatch)
+        twin.finish(bad, "error", text="the guest does not start")
+        cluster = running.configuration.current
+        other = cluster.instance(twin.specs[asks].variables["step"]["instance"]["uuid"])
+        waits = {
+            "reason": "it may lack writes",
+            "unblock": "--max-loss",
+            "basis": replica_evidence.basis(cluster, other),
+        }
+        twin.values["failover"] = {"waits": waits}
+        twin.finish(asks, "error")
+        del twin.values["failover"]
+        twin.outcomes["failover"] = "success"
+        await twins.settle(running)
+        assert len([run for run in twin.ran if run.startswith("failover")]) == 2
+        found = incident(running)
+        assert found.repair_status.value == "failed", (found.repair_status.value, found.reason)
+
+    asyncio.run(scenario())
+
+
+def test_a_replica_that_another_job_moves_right_now_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = twins.lab(tmp_path, nodes=5, instances=3, pairs=[("node2", "node3"), ("node2", "node4"), ("node3", "node2")])
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(
+            lab, monkeypatch, outcomes={"failover": "error success", "replace_disks": "held", "reboot": "held"}
+        )
+        cluster = running.configuration.current
+        third = cluster.instance("instance3")
+        # A person's own copy of the third, which will be lost with the controller, say.
+        params = {"instance": third.uuid, "old": cluster.node("node2").uuid, "new": cluster.node("node5").uuid}
+        await running.queue.submit([twins.job(0, values.Opcode("replace_disks", params))])
+        (mine,) = await twins.until_held(twin, 1)
+        await dies(running, "node2")
+        twin.outcomes["replace_disks"] = "success"
+        for _ in range(40):
+            if not await running.rounds.step():
+                open_jobs = [
+                    number for number in running.queue.unfinished(running.queue.jobs) if str(number) != mine.parent.name
+                ]
+                if not open_jobs:
+                    break
+                for number in open_jobs:
+                    await running.queue.wait(number, seconds=twins.LIMIT)
+        before = incident(running).repair_status.value
+        twin.finish(mine, "error", text="node5 has no room")
+        await twins.settle(running)
+        assert before != "failed", incident(running).reason
+        moved = running.configuration.current.instance(third.uuid)
+        assert cluster.node("node2").uuid not in moved.nodes, "its new secondary was planned after that job"
 
     asyncio.run(scenario())
