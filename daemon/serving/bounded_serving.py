@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "::1")
-READ_AFTER_REFUSAL = 1 << 20
-"""Bytes of a body that is too large which are still read, so that its sender comes to read the answer."""
+READ_AFTER_REFUSAL = 16 << 20
+"""Bytes of a body that is too large which are still read: a sender that is cut while it writes may lose the answer."""
 
 
 @dataclass(frozen=True)

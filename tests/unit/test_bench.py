@@ -46,5 +46,6 @@ def test_the_page_has_the_figures_of_each_bench_with_commit_and_machine() -> Non
 
 
 def test_all_benches_of_the_folder_are_run() -> None:
-    helpers = {"__init__", "__main__", "growth_plot", "power_bmcs", "power_engine", "power_rack"}
-    assert {path.stem for path in (bench.ROOT / "tests/bench").glob("*.py")} - helpers == set(bench.ALL)
+    parts = {"power_engine", "power_rack"}
+    runnable = {path.stem for path in (bench.ROOT / "tests/bench").glob("[a-z]*.py") if "__main__" in path.read_text()}
+    assert runnable - parts == set(bench.ALL)
