@@ -90,12 +90,12 @@ class Suspects(parts.Part):
         silent, _ = self._agents.silences()
         found = {uuid for uuid in {*silent, *lost} - self._agents.suspects if self._suspect(uuid) is not None}
         self._agents.suspects |= found
-        for uuid in self._agents.suspects - self._greeting if self._agents.asks_ssh else ():
+        for uuid in sorted(self._agents.suspects - self._greeting) if self._agents.asks_ssh else ():
             self._greeting.add(uuid)
             self._group.create_task(self._greet(uuid))
         if not found:
             return
-        for uuid in found:
+        for uuid in sorted(found):
             self._group.create_task(self._pursue(uuid))
         if not self._is_controlling:
             self._is_controlling = True
@@ -177,7 +177,7 @@ class Suspects(parts.Part):
         cluster, seen = self._configuration.current, self._agents.seen
         answered = {uuid for uuid, how in seen.items() if not how.misses}
         lost = {uuid for uuid in self._agents.suspects & answered if not seen[uuid].unsigned}
-        nodes = [cluster.nodes[uuid] for uuid in (answered - lost) & cluster.nodes.keys()]
+        nodes = [cluster.nodes[uuid] for uuid in sorted((answered - lost) & cluster.nodes.keys())]
         known = [node for node in nodes if clusters.reachable(cluster, node)]
         return sorted(known, key=lambda node: (node.uuid == cluster.cluster.master_node, -seen[node.uuid].answered))
 

@@ -249,6 +249,13 @@ class _Daemon:
         except errors.StoreFailed:
             # It shared the last write that a full disk refused.
             await self._users.put_in_order(made)
+        await self._settled(made)
+        await self._users.power_on(made)
+        await self._settled(made)
+        await self._users.put_replicas_in_order(made)
+
+    async def _settled(self, made: service.Service) -> None:
+        world = self._world
         limit = world.now + SETTLES_WITHIN
         await asyncio.sleep(CALM)
         while (unfinished := made.queue.unfinished(made.queue.jobs)) or world.now - self._watch.last_end < DECIDED:
@@ -259,4 +266,3 @@ class _Daemon:
                 await made.queue.wait(unfinished[0], seconds=600)
             if not made.queue.unfinished(made.queue.jobs):
                 await asyncio.sleep(CALM)
-        await self._users.put_replicas_in_order(made)

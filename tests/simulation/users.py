@@ -105,6 +105,12 @@ class Users:
             lambda cluster: [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=""))]
         )
 
+    async def power_on(self, service: Service) -> None:
+        """As refusals say: what was recorded as off after a person had seen to it, and is on, is powered on."""
+        for node in sorted(service.configuration.current.nodes.values(), key=lambda node: node.name):
+            if not node.powered:
+                await self._ended(service, values.Opcode("power", {"node": node.uuid, "command": "on"}))
+
     async def put_replicas_in_order(self, service: Service) -> None:
         """A person starts what is down, and has replicas repaired that are not in sync."""
         await replica_care.put_in_order(self._world, service)
