@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
 from dataclasses import dataclass, field
 from enum import Enum
@@ -104,7 +105,7 @@ class Job:
         active = next((status for status in statuses if status in {Status.RUNNING, Status.WAITING}), Status.QUEUED)
         return Status.CANCELING if self.canceling else active
 
-    @property
+    @functools.cached_property
     def is_final(self) -> bool:
         # Asked of all jobs again and again; as `status` says it.
         return all(opcode.status in FINAL for opcode in self.opcodes)

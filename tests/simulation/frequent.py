@@ -72,4 +72,10 @@ FREQUENT: dict[str, Often] = {
         every=15,
         first=6,
     ),
+    "look_not_settled": Often(
+        {"process-killed": 0.15, "kill-after-record": 0.7, "look-fails": 0.4},
+        ("failover", "move", "failover", "node-returns", "node-fails"),
+        every=8,
+        first=8,
+    ),
 }

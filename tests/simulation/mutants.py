@@ -283,8 +283,6 @@ HISTORY = (
 )
 
 MUTANTS = (*HISTORY, *planted.PLANTED)
-SELDOM = frozenset({"look_not_settled", *frequent.FREQUENT})
-"""Those that need more seeds than a test may play: `make simulate MUTANT=NAME FREQUENT=1`."""
 
 
 @contextlib.contextmanager
