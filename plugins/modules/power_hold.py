@@ -1,13 +1,13 @@
 # Copyright: the Roundsman founders
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the action `power_nodes` takes; it runs on the controller, and nothing of it on a node."""
+"""What the action `power_hold` takes; it runs on the controller, and nothing of it on a node."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
-module: power_nodes
+module: power_hold
 short_description: Hold nodes whose power is commanded by hand
 version_added: 0.1.0
 description:

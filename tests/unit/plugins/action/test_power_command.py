@@ -24,7 +24,7 @@ def command(controller: Controller, command: str, *, is_check: bool = False, **o
     """The result of one command to all three nodes, which the play holds."""
     controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
     given: dict[str, Any] = {"targets": TARGETS, "credentials_file": "/none", **options}
-    return controller.run("node_power", is_check=is_check, command=command, **given)
+    return controller.run("power_command", is_check=is_check, command=command, **given)
 
 
 def _always(answer: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
@@ -46,7 +46,8 @@ def test_who_has_only_the_power_of_the_nodes_records_what_is_read(
     Bmcs(monkeypatch, STATES)
     controller.grant(dict.fromkeys([f"node/{uuid}" for uuid in UUIDS.values()], "exclusive"))
     controller.run("hold", power=dict.fromkeys(UUIDS.values(), "exclusive"))
-    result = controller.run("node_power", command="status", targets=TARGETS, credentials_file="/none", record_read=True)
+    options = {"targets": TARGETS, "credentials_file": "/none"}
+    result = controller.run("power_command", command="status", record_read=True, **options)
     assert not result.get("failed")
     assert powered(controller) == {"n2": True, "n3": True, "n10": False}
     assert {change.node for change in controller.recorded if isinstance(change, changes.NodeLived)} == {"n2", "n3"}
@@ -162,7 +163,7 @@ def test_a_record_that_is_refused_fails_the_task_with_the_nodes_that_it_is_about
     Bmcs(monkeypatch, STATES)
     controller.run("hold", nodes={"n10": "exclusive"})
     options: dict[str, Any] = {"command": "off", "targets": TARGETS[1:], "credentials_file": "/none"}
-    said = controller.refusal("node_power", **options)
+    said = controller.refusal("power_command", **options)
     assert said == "the power of node3, node10 could not be recorded: node/n3 is not held: run the play again"
     assert controller.recorded == []
 

@@ -1,4 +1,4 @@
-"""The action `node_power`: one power command at the BMCs of many nodes, recorded as far as it was read back."""
+"""The action `power_command`: one power command at the BMCs of many nodes, recorded as far as it was read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The action `power_nodes`: holds nodes whose power is commanded by hand, and says what the steps need."""
+"""The action `power_hold`: holds nodes whose power is commanded by hand, and says what the steps need."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # Copyright: the Roundsman founders
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the action `node_power` takes; it runs on the controller, and nothing of it on a node."""
+"""What the action `power_command` takes; it runs on the controller, and nothing of it on a node."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
-module: node_power
+module: power_command
 short_description: Command the power of many nodes, and record what was read back
 version_added: 0.1.0
 description:

@@ -37,7 +37,7 @@ def test_the_nodes_are_held_that_are_commanded_and_in_check_mode_none(
     controller.configure(with_bmcs("n1", "n2"))
     power = {lock.replace("node/", "node-res/"): mode for lock, mode in held.items()}
     for is_check, expected in ((True, {}), (False, held | power)):
-        result = controller.run("power_nodes", is_check=is_check, **options)
+        result = controller.run("power_hold", is_check=is_check, **options)
         assert (result.get("failed"), result["changed"]) == (None, False)
         assert controller.held == expected
     assert controller.recorded == []
@@ -60,16 +60,16 @@ def test_what_must_not_be_commanded_is_refused(
     controller: Controller, options: dict[str, Any], said: str, *, is_check: bool
 ) -> None:
     controller.configure(with_bmcs("n1", "n2"))
-    assert said in controller.refusal("power_nodes", is_check=is_check, **options)
+    assert said in controller.refusal("power_hold", is_check=is_check, **options)
     assert controller.recorded == []
 
 
 def test_locks_that_were_not_granted_and_a_missing_configuration_are_told(controller: Controller) -> None:
     controller.grant({"node/n3": "shared"})
     options: dict[str, Any] = {"command": "off", "names": ["node3"]}
-    assert "node/n3 (exclusive) was not granted" in controller.refusal("power_nodes", **options)
+    assert "node/n3 (exclusive) was not granted" in controller.refusal("power_hold", **options)
     controller.where.config.unlink()
-    assert "config.data does not exist" in controller.refusal("power_nodes", **options)
+    assert "config.data does not exist" in controller.refusal("power_hold", **options)
     assert controller.held == {}
 
 
@@ -85,8 +85,8 @@ def test_a_node_that_plays_leave_out_is_not_looked_at_and_keeps_its_power(
 ) -> None:
     options: dict[str, Any] = {"command": "off", "names": ["node2", "node3"], "variables": variables}
     controller.configure(with_bmcs("n2"))
-    step = controller.run("power_nodes", **options)["step"]
+    step = controller.run("power_hold", **options)["step"]
     assert step["refused"]["node3"].startswith(f"node3 is left out of plays: {reason}")
     assert (step["targets"], step["look_first"]) == ([], [])
-    forced = controller.run("power_nodes", force=True, **options)["step"]
+    forced = controller.run("power_hold", force=True, **options)["step"]
     assert [target["name"] for target in forced["targets"]] == ["node2", "node3"]
