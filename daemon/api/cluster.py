@@ -14,7 +14,7 @@ from ...plugins.plugin_utils import unsynced
 from ...plugins.plugin_utils.config import hosts
 from ..jobs import values
 from ..maintenance import rewriting
-from . import asking, auditing, bodies, replica_views, submissions, views
+from . import asking, auditing, bodies, replica_views, snapshots, submissions, views
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -84,9 +84,10 @@ def add(routes: APIRouter, service: Service) -> None:
         why the others were not.
         """
         reason, cluster = asked.because("cluster verify"), service.configuration.current
+        failed = replica_views.all_failed_disks(snapshots.Snapshot(cluster), service.intake)
         known = {
             "differing": views.diagnose_differences(cluster, service.intake),
-            "failed_disks": replica_views.failed_disks(cluster, service.intake),
+            "failed_disks": [{"node": disk.node, "text": f"{disk.text}: {disk.step}"} for disk in failed],
             "unmeasured": replica_views.unmeasured(cluster, service.intake),
             "refused": _refused(cluster, service.where),
         }

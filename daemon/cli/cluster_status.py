@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import capitals
 from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Explained = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
-URGENT_SHOWN = 8
-"""Of so many instances that a person has to do something about each has a line of its own."""
+TROUBLES_SHOWN = 8
+"""Each of so many troubles has a line of its own."""
 OPEN = frozenset({"noted", "pending"})
 
 
@@ -43,17 +42,8 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
-    _urgent(
-        state["moving"],
-        lambda entry: f"{capitals.capitalized(entry['text'])}: {entry['step']}",
-        more="Migrations of {} have not ended, too: see `roundsman explain INSTANCE`",
-    )
-    _urgent(
-        state["down"],
-        lambda entry: f"{entry['instance']} should run on {entry['node']}, and is down. Start it: `{entry['command']}`",
-        more="{} should run, too, and are down.",
-    )
-    _nodes(state["nodes"])
+    _troubles(state["troubles"])
+    _nodes(state["nodes"], troubles=state["troubles"])
     output.title("Incidents")
     incident.show(state["incidents"], empty="None.")
     _tags(state)
@@ -130,23 +120,26 @@ def resume(ctx: typer.Context) -> None:
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
-def _urgent(found: Sequence[Mapping[str, Any]], text: Callable[[Mapping[str, Any]], str], *, more: str) -> None:
-    """Print a line for each of the first instances that a person has to do something about, and name the others."""
-    for entry in found[:URGENT_SHOWN]:
-        output.line(text(entry), style="bold red")
-    if len(found) > URGENT_SHOWN:
-        names = wording.enumerated([entry["instance"] for entry in found[URGENT_SHOWN:]])
-        output.line(more.format(names), style="bold red")
+def _troubles(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the first troubles, which are the most urgent, each with what a person does, and count the others."""
+    for trouble in found[:TROUBLES_SHOWN]:
+        output.line(f"{trouble['code']}: {trouble['text'].rstrip('.')}.", style="bold red")
+        if trouble["step"]:
+            output.line(f"  What you do: {trouble['step'].rstrip('.')}.")
+    codes = [trouble["code"] for trouble in found[TROUBLES_SHOWN:]]
+    if codes:
+        counts = ", ".join(f"{codes.count(code)} {code}" for code in dict.fromkeys(codes))
+        output.line(f"And {counts}: see `roundsman explain NAME`.", style="bold red")
 
 
-def _nodes(found: list[dict[str, Any]]) -> None:
+def _nodes(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
     for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
         rows = [
             (
                 node["name"],
                 node["role"],
-                wording.health(node),
+                wording.health(node, troubles=troubles),
                 wording.power(node),
                 wording.memory(node),
                 " ".join([*node["primaries"], *(f"({name})" for name in node["secondaries"])]),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from . import cluster as clusters
 from . import (
-    capitals,
     diagnosis,
     errors,
     incidents,
@@ -22,7 +22,6 @@ from . import (
     replica_texts,
     witnesses,
 )
-from . import cluster as clusters
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
@@ -380,8 +379,15 @@ def _running(cluster: clusters.Cluster, node: clusters.Node) -> str:
     return ", ".join(instance.name for instance in cluster.primaries(node.uuid) if instance.is_up)
 
 
-def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    """What a person does about the instances of a node that does not answer, or is off; '' if none should run there.
+class ByHand(NamedTuple):
+    """What is wrong with a node that does not answer, or is off, and what a person does about it."""
+
+    what: str
+    step: str
+
+
+def by_hand(cluster: clusters.Cluster, node: clusters.Node) -> Optional[ByHand]:
+    """What a person does about the instances of a node that does not answer, or is off; None if none should run there.
 
     Of a node that has lived since it was known to be off also what is to be done about the node itself.
     """
@@ -390,17 +396,23 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
     if known_off.has_lived(node):
         cure = to_confirm_again(cluster, node)
         if not names or node.offline:
-            return f"{node.name} may be on, because {lived_text(node)}. {capitals.capitalized(cure)}"
-        return f"{node.name} is the primary of {names}, and {lived_text(node)}: {cure}, then {over}"
+            return ByHand(f"{node.name} may be on, because {lived_text(node)}", cure)
+        return ByHand(f"{node.name} is the primary of {names}, and {lived_text(node)}", f"{cure}, then {over}")
     if not names or node.offline:
-        return ""
+        return None
     if known_off.is_off(node):
-        return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
+        return ByHand(f"{node.name} is off and is the primary of {names}", f"power it on, or {over}")
     off = f"power it off with `roundsman node power off {node.name} --force`"
     if not _has_bmc(cluster, node):
         off = f"power it off on site and run `roundsman node confirm-off {node.name}`"
     silent = f"{node.name} does not answer and is the primary of {names}"
-    return f"{silent}: restore its network link; if it stays silent, {off}, then {over}"
+    return ByHand(silent, f"restore its network link; if it stays silent, {off}, then {over}")
+
+
+def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """The same in a sentence without a full stop, or ''."""
+    found = by_hand(cluster, node)
+    return "" if found is None else f"{found.what}: {found.step}"
 
 
 def report(node: clusters.Node) -> diagnosis.Diagnosis:

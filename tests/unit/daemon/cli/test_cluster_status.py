@@ -54,14 +54,25 @@ def test_what_should_run_and_does_not_comes_first_with_the_command_that_starts_i
     daemon: StandIn, roundsman: Run
 ) -> None:
     assert "is down" not in roundsman("status")[1]
-    down = [
-        {"instance": f"db{number}", "node": "node1", "command": f"roundsman instance start db{number}"}
+    troubles = [
+        {
+            "code": "instance-down",
+            "subject": f"db{number}",
+            "nodes": ["node1"],
+            "text": f"db{number} should run on node1, and is down",
+            "step": f"start it: `roundsman instance start db{number}`",
+        }
         for number in range(1, 11)
     ]
-    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"down": down})
+    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"troubles": troubles})
     lines = roundsman("status")[1].splitlines()
-    assert lines[1] == "db1 should run on node1, and is down. Start it: `roundsman instance start db1`"
-    assert lines[9] == "db9 and db10 should run, too, and are down."
+    assert lines[1:3] == [
+        "instance-down: db1 should run on node1, and is down.",
+        "  What you do: start it: `roundsman instance start db1`.",
+    ]
+    assert lines[17] == "And 2 instance-down: see `roundsman explain NAME`."
+    (node,) = (line for line in lines if line.startswith("node1 "))
+    assert "Ok, instance-down" in node
 
 
 def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: StandIn, roundsman: Run) -> None:

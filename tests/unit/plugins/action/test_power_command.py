@@ -46,7 +46,7 @@ def test_who_has_only_the_power_of_the_nodes_records_what_is_read(
     Bmcs(monkeypatch, STATES)
     controller.grant(dict.fromkeys([f"node/{uuid}" for uuid in UUIDS.values()], "exclusive"))
     controller.run("hold", power=dict.fromkeys(UUIDS.values(), "exclusive"))
-    options = {"targets": TARGETS, "credentials_file": "/none"}
+    options: dict[str, Any] = {"targets": TARGETS, "credentials_file": "/none"}
     result = controller.run("power_command", command="status", record_read=True, **options)
     assert not result.get("failed")
     assert powered(controller) == {"n2": True, "n3": True, "n10": False}

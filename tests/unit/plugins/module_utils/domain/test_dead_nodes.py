@@ -470,7 +470,7 @@ def test_second_copies_on_a_node_that_lived_since_it_was_known_to_be_off_lose_th
     assert ("which also stops instance1" in told) is not moved, "it is still recorded as running there"
     step = dead_nodes.step_by_hand(cluster, cluster.nodes["n2"])
     assert step.startswith("node2 may be on, because at 1970-01-01 00:00:20 UTC it showed that it lives")
-    assert "known to be off. Second copies of instances" in step
+    assert "known to be off: second copies of instances" in step
     assert "evacuate" not in step
 
 
