@@ -1,15 +1,17 @@
 """The addresses of nodes: the family of primary ones is the cluster's, secondary ones are IPv4 (seed 004, "IPv6").
 
-A node with no secondary address, or with its primary one as such, is single-homed; all nodes are as the master is.
+A node with no secondary address, or with its primary one as such, is single-homed; either all nodes that take instances
+are, or none is.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from . import errors, host_variables
 from .ip_addresses import VERSIONS, is_address, is_loopback, normal
+from .natural_order import key as natural
 
 if TYPE_CHECKING:
     from . import cluster as clusters
@@ -30,8 +32,8 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
     """Refuse addresses of a node that do not fit its cluster, of which it may be a member already.
 
     Raises:
-        InvalidInput: one is not of its family, is missing, or another node has it; or the node has one more or one
-            less than the master.
+        InvalidInput: one is not of its family, is missing, or another node has it; or the node takes instances, and
+            has one more or one less than the master, or where that takes none than the first that does.
     """
     check_families(cluster.cluster.primary_ip_version, node)
     others = [other for other in cluster.nodes.values() if other.uuid != node.uuid]
@@ -41,15 +43,26 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
         if shared:
             raise errors.InvalidInput(f"{shared[0]} is an address of {other.name} already")
     check_place(cluster, node)
-    master = cluster.nodes.get(cluster.cluster.master_node)
-    if master is None or master.uuid == node.uuid or is_single_homed(master) is is_single_homed(node):
+    first = _reference(cluster, [*others, node])
+    if first is None or not node.vm_capable or is_single_homed(first) is is_single_homed(node):
         return
-    if is_single_homed(master):
+    named = f"the master {first.name}" if first.uuid == cluster.cluster.master_node else first.name
+    if is_single_homed(first):
         raise errors.InvalidInput(
-            f"secondary_ip: the master {master.name} has no secondary address, so {node.name} can have none: "
-            f"give the master one first, with `roundsman node modify {master.name} secondary_ip=...`"
+            f"secondary_ip: {named} has no secondary address, so {node.name} can have none: "
+            f"give that one first, with `roundsman node modify {first.name} secondary_ip=...`"
         )
-    raise errors.InvalidInput(f"secondary_ip: the master {master.name} has a secondary address, and {node.name} none")
+    raise errors.InvalidInput(f"secondary_ip: {named} has a secondary address, and {node.name} none")
+
+
+def _reference(cluster: clusters.Cluster, nodes: Sequence[clusters.Node]) -> Optional[clusters.Node]:
+    """The node to which all others that take instances have to be alike: the master, else the first of them by name.
+
+    Nodes that take none replicate nothing.
+    """
+    able = {node.uuid: node for node in nodes if node.vm_capable}
+    first = min(able.values(), key=lambda node: natural(node.name), default=None)
+    return able.get(cluster.cluster.master_node, first)
 
 
 def check_place(cluster: clusters.Cluster, node: clusters.Node) -> None:

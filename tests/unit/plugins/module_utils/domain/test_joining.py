@@ -68,6 +68,20 @@ def test_nodes_are_reached_for_migrations_at_their_secondary_address() -> None:
     assert addresses.replicating(CLUSTER.node("node2")) == "node2"
 
 
+def test_where_the_master_takes_no_instances_the_first_node_that_does_says_whether_there_are_secondary_addresses() -> (
+    None
+):
+    bare = dataclasses.replace(dual_homed(), nodes={"n1": dataclasses.replace(CLUSTER.nodes["n1"], vm_capable=False)})
+    first = added(bare, primary_ip="192.0.2.9", secondary_ip="10.0.0.9")
+    assert first.secondary_ip == "10.0.0.9"
+    assert added(bare, primary_ip="192.0.2.9").secondary_ip == ""
+    two = clusters.with_node(bare, first)
+    third = {"name": "node10", "group": "other", "primary_ip": "192.0.2.10"}
+    with pytest.raises(errors.InvalidInput, match="secondary_ip: node9 has a secondary address, and node10 none"):
+        joining.add(two, "n10", third)
+    assert joining.add(two, "n10", {**third, "vm_capable": False})
+
+
 def test_only_ipv6_addresses_are_in_brackets_in_a_url() -> None:
     assert [ip_addresses.bracketed(one) for one in ("2001:db8::1", "[::1]", "192.0.2.1", "bmc1")] == [
         "[2001:db8::1]",
