@@ -379,7 +379,13 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, intake: Intake)
     """What a person does about the instances of a node that cannot be asked; nothing while maintenance is held."""
     if _is_asked(cluster, node, intake) or cluster.maintenance.epo is not None:
         return None
-    return dead_nodes.step_by_hand(cluster, node) or None
+    return dead_nodes.step_by_hand(cluster, node, hangs=hangs(node, intake)) or None
+
+
+def hangs(node: clusters.Node, intake: Intake) -> bool:
+    """Whether a node that does not answer accepts connections all the same, by the last try."""
+    text = intake.unreachable.get(node.name, {}).get("text", "")
+    return "accepts connections" in text or "hangs" in text
 
 
 def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> bool:

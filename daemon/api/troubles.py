@@ -91,12 +91,13 @@ def _unfinished(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> Iter
 
 def _nodes(cluster: clusters.Cluster, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict]) -> Iterator[Trouble]:
     for node in cluster.nodes.values():
-        found = dead_nodes.by_hand(cluster, node)
+        hangs = replica_views.hangs(node, intake)
+        found = dead_nodes.by_hand(cluster, node, hangs=hangs)
         if not clusters.reachable(cluster, node):
             if found is not None:
                 yield Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
         elif intake.is_silent(node.uuid):
-            yield _silent(cluster, node, found, verdicts.get(node.uuid))
+            yield _silent(cluster, node, found, verdicts.get(node.uuid), hangs=hangs)
 
 
 def _silent(
@@ -104,13 +105,16 @@ def _silent(
     node: clusters.Node,
     found: dead_nodes.ByHand | None,
     verdict: dead_nodes.Verdict | None,
+    *,
+    hangs: bool,
 ) -> Trouble:
     if verdict is not None and verdict.reason:
         text, step = verdict.reason, verdict.unblock
     else:
         what = found.what if found is not None else f"{node.name} does not answer"
         text = f"{what}{_left_alone(cluster)}"
-        step = found.step if found is not None else f"restore the network link of {node.name}"
+        first = f"see on its console what hangs on {node.name}" if hangs else f"restore the network link of {node.name}"
+        step = found.step if found is not None else first
     return Trouble(Code.NODE_SILENT.value, node.name, (node.name,), text, step)
 
 

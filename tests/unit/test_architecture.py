@@ -64,6 +64,7 @@ SHARED = {
 }
 DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.api")
 ALSO = {
+    ("daemon.cli.adoption", "plugins.module_utils.own_addresses"),
     # the lab makes disks of the drivers' own description
     ("daemon.lab.building", "plugins.module_utils.storage.disks"),
     # the nodes of a lab are reached by the lab's own plugin, and have its drivers where others have none

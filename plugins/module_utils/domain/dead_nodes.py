@@ -386,10 +386,11 @@ class ByHand(NamedTuple):
     step: str
 
 
-def by_hand(cluster: clusters.Cluster, node: clusters.Node) -> Optional[ByHand]:
+def by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool = False) -> Optional[ByHand]:
     """What a person does about the instances of a node that does not answer, or is off; None if none should run there.
 
-    Of a node that has lived since it was known to be off also what is to be done about the node itself.
+    Of a node that has lived since it was known to be off also what is to be done about the node itself. `hangs` says
+    that it accepts connections, so that its network is no reason.
     """
     names = _running(cluster, node)
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
@@ -406,12 +407,13 @@ def by_hand(cluster: clusters.Cluster, node: clusters.Node) -> Optional[ByHand]:
     if not _has_bmc(cluster, node):
         off = f"power it off on site and run `roundsman node confirm-off {node.name}`"
     silent = f"{node.name} does not answer and is the primary of {names}"
-    return ByHand(silent, f"restore its network link; if it stays silent, {off}, then {over}")
+    first = "see on its console what hangs there" if hangs else "restore its network link"
+    return ByHand(silent, f"{first}; if it stays silent, {off}, then {over}")
 
 
-def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
+def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool = False) -> str:
     """The same in a sentence without a full stop, or ''."""
-    found = by_hand(cluster, node)
+    found = by_hand(cluster, node, hangs=hangs)
     return "" if found is None else f"{found.what}: {found.step}"
 
 

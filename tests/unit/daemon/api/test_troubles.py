@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.api import snapshots, troubles
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import http_reads
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
 
@@ -101,7 +102,11 @@ def test_a_silent_node_says_by_which_setting_nothing_is_done_about_it(
         (silent,) = found(running)
         assert (silent.code, silent.nodes) == ("node-silent", ("node2",))
         assert silent.text.endswith("nothing about it, because `dead_after` is 0")
-        assert "`roundsman node power off node2 --force`" in silent.step
+        assert silent.step.startswith("restore its network link; if it stays silent, power it off with `roundsman node")
+        running.intake._heard.unreachable["node2"]["text"] = http_reads._ended(TimeoutError(), seconds=10.0)
+        assert found(running)[0].step.startswith(
+            "see on its console what hangs there; if it stays silent, power it off"
+        )
         for policy, told in (("none", "because `dead_node_policy` is none"), ("fence", "the primary of instance1")):
             settings = running.configuration.current.maintenance.settings
             settings = dataclasses.replace(settings, dead_after=3, dead_node_policy=policy)
