@@ -12,10 +12,10 @@ from . import at_work, replica_views, views
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import dead_nodes
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ...plugins.plugin_utils.rounds import work
     from ...plugins.plugin_utils.rounds.rounds import RoundPlan
+    from ...plugins.plugin_utils.silent_nodes import dead_nodes
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
 

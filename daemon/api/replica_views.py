@@ -5,19 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import (
-    changes,
-    dead_nodes,
-    drbd,
-    known_off,
-    possible_loss,
-    replica_texts,
-    replicas,
-    unfinished_moves,
-)
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.disks import drbd, replicas
 from ...plugins.plugin_utils import out_of_sync, replica_evidence, split_brains
+from ...plugins.plugin_utils.cluster import changes, known_off
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.disks import possible_loss, replica_texts, unfinished_moves
 from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from ..jobs import values
 from . import at_work, reported_replicas
 

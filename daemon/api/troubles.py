@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, incidents
 from ...plugins.plugin_utils import out_of_sync, split_brains
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster import incidents
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from . import replica_views
 
 if TYPE_CHECKING:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.module_utils import own_addresses
-from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import ansible_runs, daemon_client, unsafe_json
 from ...plugins.plugin_utils.adoption import adopted_hosts, adoption
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.settings import instance_making, joining
 from . import (
     by_hand_audit,
     client,

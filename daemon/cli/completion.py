@@ -6,7 +6,7 @@ from typing import Any
 
 import typer  # noqa: TC002 - Typer reads the annotations at run time
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import client, wording
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import capitals
+from ...plugins.plugin_utils.values import capitals
 from . import wording
 
 if TYPE_CHECKING:

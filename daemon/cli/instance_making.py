@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, instance_making
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.settings import instance_making
 from . import client, completion, jobs, output, parameters, questions
 
 SIZE_UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024 * 1024}

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from . import building, checker, processes, world
 
 NODES, INSTANCES = 6, 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import power, power_record
+from ..module_utils.domain.power import power, power_record
 from ..plugin_utils import commanding, module_answers, power_looks
 
 if TYPE_CHECKING:

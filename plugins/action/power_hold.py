@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, libraries, module_answers, node_results
+from ..plugin_utils.cluster import cluster as clusters
 
 with libraries.optional():
     from ..plugin_utils.config import store

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
 from ansible_collections.roundsman.cluster.daemon.lab import world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import hosts, store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry

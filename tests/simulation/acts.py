@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -18,9 +18,10 @@ from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app, dis
 from ansible_collections.roundsman.cluster.daemon.lab import population
 from ansible_collections.roundsman.cluster.daemon.lab import world as labs
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.simulation import disks, nodes, patches

@@ -11,7 +11,7 @@ import shutil
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 from tests.simulation.disk import Disk
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.by_hand import Play
     from tests.simulation.case import Case

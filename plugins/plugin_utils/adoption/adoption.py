@@ -10,17 +10,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import (
-    adopted_xml,
-    changes,
-    errors,
-    host_variables,
-    instance_making,
-    joining,
-    parameter_rules,
-)
-from ...module_utils.domain import cluster as clusters
-from . import adopted_disks, adopted_hosts
+from ...module_utils.domain.values import errors
+from ..cluster import changes
+from ..cluster import cluster as clusters
+from ..settings import host_variables, instance_making, joining, parameter_rules
+from . import adopted_disks, adopted_hosts, adopted_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

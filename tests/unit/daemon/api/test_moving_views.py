@@ -10,7 +10,7 @@ import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 

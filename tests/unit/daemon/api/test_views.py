@@ -10,9 +10,11 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.api.fields import nodes
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import json_values
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.unit import small_cluster
 from tests.unit.daemon import twins

@@ -11,8 +11,9 @@ import orjson
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis, reports
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, work
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import name_resolution
 from ansible_collections.roundsman.cluster.plugins.module_utils import own_addresses
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 

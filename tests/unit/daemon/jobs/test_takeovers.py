@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

@@ -12,9 +12,11 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters

@@ -18,8 +18,9 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
 from ansible_collections.roundsman.cluster.plugins.doc_fragments import attributes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import recording, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import module_answers, run_group
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests import installed_versions
 from tests.unit import other_users

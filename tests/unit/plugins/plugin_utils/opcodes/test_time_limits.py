@@ -11,13 +11,14 @@ import pytest
 import yaml
 from ansible_collections.roundsman.cluster.daemon.jobs import settling
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, hvparams, left_replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import hvparams
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import kvm_migration, virsh
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import program
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_roles, programs
 from ansible_collections.roundsman.cluster.plugins.modules import repair_command
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, reaching
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     cluster_verify,
     contract,
