@@ -1,4 +1,7 @@
-"""The one place that checks which fields a request sets, for every resource, by the table `plugin_utils/settings/permissions.py`."""
+"""The one place that checks which fields a request sets, for every resource.
+
+Its table is `plugin_utils/settings/permissions.py`.
+"""
 
 from __future__ import annotations
 

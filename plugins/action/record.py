@@ -11,7 +11,7 @@ from ..plugin_utils.cluster import recording
 
 
 class ActionModule(module_answers.Action):
-    """Record a change with its fields: those of `plugin_utils/cluster/recording.py`, such as `instance_nodes` or `node_powered`.
+    """Record a change with its fields, such as `instance_nodes` or `node_powered`: `plugin_utils/cluster/recording.py`.
 
     Several are recorded together as the list `changes`. The play must hold what they are about; the configuration
     itself is written by whoever may.

@@ -1,4 +1,4 @@
-"""The collectors: to add one, write its file in `collectors/`, its subject in `domain/agent/collected.py`, and name it here.
+"""The collectors; a new one has a file in `collectors/`, a subject in `domain/agent/collected.py` and a line here.
 
 Its interval is one of `agent_settings.DEFAULT_SECONDS`.
 """

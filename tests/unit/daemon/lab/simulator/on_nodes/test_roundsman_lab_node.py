@@ -29,7 +29,7 @@ def archive(folder: Path) -> Path:
     """A module's archive as Ansible makes it: with an empty `__init__.py` in each package, and not all of the files."""
     path = folder / "module.zip"
     with zipfile.ZipFile(path, "w") as made:
-        for name in (f"{UTILS}/domain", f"{UTILS}/hypervisor"):
+        for name in (f"{UTILS}/domain/values", f"{UTILS}/hypervisor"):
             for above in (Path(name), *Path(name).parents[:-1]):
                 if f"{above}/__init__.py" not in made.namelist():
                     made.writestr(f"{above}/__init__.py", "")
