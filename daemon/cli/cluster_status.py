@@ -20,32 +20,39 @@ Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody se
 TROUBLES_SHOWN = 8
 """Each of so many troubles has a line of its own."""
 OPEN = frozenset({"noted", "pending"})
+All = Annotated[bool, typer.Option("--all", "-a", help="All nodes by group, with what they hold, also those in order.")]
 
 
 def install(app: typer.Typer) -> None:
     """Give the application its commands about the whole cluster."""
-    app.command(epilog="Example: roundsman status")(status)
+    app.command(epilog="Example: roundsman status; with all nodes: roundsman status --all")(status)
     app.command(epilog="Example: roundsman explain node3; of an instance: roundsman explain instance3")(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 
 
-def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show the nodes, what is broken, and what is done about it."""
+def status(ctx: typer.Context, *, every: All = False, form: output.Option = output.Format.TABLE) -> None:
+    """Show what is not in order, the most urgent first, with what a person does; then what is done about it."""
     with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "page"))
             return
         state = daemon.get("1", "page")
-    output.line(f"Cluster {state['cluster']}, master {state['master']}.")
+    told, others = _counts(state)
+    hint = "" if every else " (all nodes: --all)"
+    output.line(f"Cluster {state['cluster']}, master {state['master']}; in order: {told}{hint}.")
     if state["paused"]:
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
     _troubles(state["troubles"])
-    _nodes(state["nodes"], troubles=state["troubles"])
-    output.title("Incidents")
-    incident.show(state["incidents"], empty="None.")
+    if every:
+        _by_group(state["nodes"], troubles=state["troubles"])
+    elif others:
+        _nodes(others, troubles=state["troubles"])
+    if state["incidents"]:
+        output.title("Incidents")
+        incident.show(state["incidents"], empty="None.")
     _tags(state)
     _round(state)
     if state["refusals"]:
@@ -132,7 +139,35 @@ def _troubles(found: Sequence[Mapping[str, Any]]) -> None:
         output.line(f"And {counts}: see `roundsman explain NAME`.", style="bold red")
 
 
-def _nodes(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
+def _counts(state: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """How many nodes and instances are in order, and the nodes that are not."""
+    others = [node for node in state["nodes"] if not wording.is_in_order(node, troubles=state["troubles"])]
+    up = [entry["name"] for entry in state["instances"] if entry["admin_state"] == "up"]
+    names = {trouble["subject"] for trouble in state["troubles"]}
+    silent = {name for node in others if node["unreachable"] is not None for name in node["primaries"]}
+    fine = len(state["nodes"]) - len(others)
+    running = sum(name not in names | silent for name in up)
+    return f"{fine} of {len(state['nodes'])} nodes, {running} of {len(up)} instances that should run", others
+
+
+def _nodes(found: Iterable[Mapping[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row for each of these nodes, without the names of what they hold."""
+    output.line()
+    rows = [
+        (
+            node["name"],
+            node["group"],
+            node["role"],
+            wording.health(node, troubles=troubles),
+            wording.power(node),
+            f"{len(node['primaries'])} ({len(node['secondaries'])})",
+        )
+        for node in found
+    ]
+    output.table(("NODE", "GROUP", "ROLE", "HEALTH", "POWER", "INSTANCES (COPIES)"), rows)
+
+
+def _by_group(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
     for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
         rows = [

@@ -49,6 +49,12 @@ def health(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]] = (
     return ", ".join([word, *(code for code in codes if not (code == "node-silent" and word == "unreachable"))])
 
 
+def is_in_order(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a node is in service, says that it is well, and shows no trouble."""
+    is_in_service = not node["offline"] and not node["drained"] and node["powered"] is not False
+    return is_in_service and health(node, troubles=troubles) == "Ok"
+
+
 def _health(node: Mapping[str, Any]) -> str:
     if node["health"] == "off":
         return "off"

@@ -19,8 +19,27 @@ def words(text: str, start: str) -> list[str]:
     return found.split()
 
 
-def test_status_shows_every_node_with_role_health_power_and_instances(daemon: StandIn, roundsman: Run) -> None:
+def test_status_shows_only_nodes_that_are_not_in_order(daemon: StandIn, roundsman: Run) -> None:
     _, out, _ = roundsman("status")
+    assert out.splitlines()[0].startswith("Cluster north, master node1; in order: 1 of 6 nodes, ")
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("node")] == [
+        *("node2", "node3", "node4", "node5", "node6"),
+        "node6",
+    ]
+    assert words(out, "node3 ")[:5] == ["node3", "default", "offline", "off", "off"]
+    state = json.loads(canned.answers()["GET", "/1/page"])
+    quiet = {"nodes": state["nodes"][:1], "poll_problem": None, "at_work": False, "rejected": {}}
+    quiet |= dict.fromkeys(("troubles", "incidents", "refusals"), [])
+    daemon.put("GET", "/1/page", state | quiet)
+    assert roundsman("status")[1].splitlines() == [
+        "Cluster north, master node1; in order: 1 of 1 nodes, 4 of 4 instances that should run (all nodes: --all).",
+        "",
+        "No round is at work; 3 have been so far",
+    ]
+
+
+def test_all_nodes_are_shown_with_role_health_power_and_instances(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("status", "--all")
     assert words(out, "node1 ") == ["node1", "master", "Ok", "on", "2.0/16.0", "GiB", "instance2", "(instance1)"]
     assert words(out, "node3 ")[:4] == ["node3", "offline", "off", "off"]
     assert words(out, "node4 ")[:6] == ["node4", "regular", "problem:", "missing", "no", "BMC"]
@@ -72,7 +91,7 @@ def test_what_should_run_and_does_not_comes_first_with_the_command_that_starts_i
     ]
     assert lines[17] == "And 2 instance-down: see `roundsman explain NAME`."
     (node,) = (line for line in lines if line.startswith("node1 "))
-    assert "Ok, instance-down" in node
+    assert "Ok, instance-down" in node, "it is listed because of them"
 
 
 def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: StandIn, roundsman: Run) -> None:
