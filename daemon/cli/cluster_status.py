@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 Explained = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
+    typer.Argument(
+        metavar="NAME",
+        help="The name of a node or of an instance, the id of an incident, or the number of a job.",
+        autocompletion=completion.explained,
+    ),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
 TROUBLES_SHOWN = 8
@@ -26,7 +31,9 @@ All = Annotated[bool, typer.Option("--all", "-a", help="All nodes by group, with
 def install(app: typer.Typer) -> None:
     """Give the application its commands about the whole cluster."""
     app.command(epilog="Example: roundsman status; with all nodes: roundsman status --all")(status)
-    app.command(epilog="Example: roundsman explain node3; of an instance: roundsman explain instance3")(explain)
+    app.command(
+        epilog="Example: roundsman explain node3; of an instance, an incident, a job: explain web1, 3f2a91c0, 12"
+    )(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 
@@ -97,8 +104,15 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
 
 
 def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output.Format.TABLE) -> None:
-    """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are."""
+    """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are.
+
+    Of an incident: its node. Of a job: its steps, and why it was submitted.
+    """
+    if name.isdigit():
+        jobs.info(ctx, int(name), form=form)
+        return
     with client.find_daemon(ctx) as daemon:
+        name = _node_of_incident(daemon, name)
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "explain", name))
             return
@@ -106,6 +120,15 @@ def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output
     word = explanation.instance_sentences if "instance" in told else explanation.sentences
     for paragraph in word(told, now=time.time()):
         output.line(paragraph)
+
+
+def _node_of_incident(daemon: client.Daemon, name: str) -> str:
+    """The node of an incident with this id, or its first characters; else the name as it is."""
+    if not re.fullmatch("[0-9a-f-]{4,36}", name):
+        return name
+    found = {entry["node_name"] for entry in daemon.get("1", "status") if entry["uuid"].startswith(name)}
+    is_name = any(entry["name"] == name for listed in ("nodes", "instances") for entry in daemon.get("1", listed))
+    return name if is_name or len(found) != 1 else str(found.pop())
 
 
 def pause(ctx: typer.Context, reason: Reason) -> None:

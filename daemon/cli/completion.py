@@ -25,6 +25,11 @@ def instances(ctx: typer.Context, incomplete: str) -> list[str]:
     return _starting([str(instance["name"]) for instance in _asked(ctx, "1", "instances")], incomplete)
 
 
+def explained(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the names of nodes and instances."""
+    return [*nodes(ctx, incomplete), *instances(ctx, incomplete)]
+
+
 def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the ids of jobs, each with what it does."""
     found = [(str(job["id"]), f"{job['status']}: {wording.job(job)}") for job in _asked(ctx, "1", "jobs")]

@@ -29,7 +29,7 @@ def test_status_shows_only_nodes_that_are_not_in_order(daemon: StandIn, roundsma
     assert words(out, "node3 ")[:5] == ["node3", "default", "offline", "off", "off"]
     state = json.loads(canned.answers()["GET", "/1/page"])
     quiet = {"nodes": state["nodes"][:1], "poll_problem": None, "at_work": False, "rejected": {}}
-    quiet |= dict.fromkeys(("troubles", "incidents", "refusals"), [])
+    quiet |= {key: [] for key in ("troubles", "incidents", "refusals")}
     daemon.put("GET", "/1/page", state | quiet)
     assert roundsman("status")[1].splitlines() == [
         "Cluster north, master node1; in order: 1 of 1 nodes, 4 of 4 instances that should run (all nodes: --all).",
@@ -195,6 +195,14 @@ def test_explain_says_what_happens_what_is_refused_and_what_to_do(daemon: StandI
     assert "Job 12 (set node2 offline): queued, after job 11." in out
     assert "Refused for instance2: node1 has no room. What would unblock it: 1024 MiB on node1." in out
     assert "`roundsman incident cancel 3f2a91c0`" in out
+
+
+def test_incidents_and_jobs_are_explained_too(daemon: StandIn, roundsman: Run) -> None:
+    del daemon
+    of_node = roundsman("explain", "node2")
+    assert roundsman("explain", "3f2a91c0") == roundsman("explain", "3f2a") == of_node
+    assert roundsman("explain", "10") == roundsman("jobs", "info", "10")
+    assert roundsman("explain", "beef")[0] == 1
 
 
 def test_a_failed_poll_is_shown(daemon: StandIn, roundsman: Run) -> None:
