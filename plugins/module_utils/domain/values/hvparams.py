@@ -24,7 +24,7 @@ def _number(least: float, most: float, *, whole: bool) -> Rule:
 
 
 def _yes(name: str, value: str) -> bool:
-    return bool(value_rules.one_of("yes", "no")(name, value) == "yes")
+    return value_rules.one_of("yes", "no", "true", "false")(name, value) in {"yes", "true"}
 
 
 _WORD = value_rules.text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", "a word of letters, digits and . _ -")

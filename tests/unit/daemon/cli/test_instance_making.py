@@ -46,7 +46,21 @@ CONSOLE = {
             },
         ),
         (
-            ("add", "w", "-t", "diskless", "-m", "512", "-n", "node1:node2", "--no-start", "-H", "vnc=::1", "-I", "h"),
+            (
+                "add",
+                "w",
+                "-t",
+                "diskless",
+                "-m",
+                "512",
+                "-n",
+                "node1:node2",
+                "--no-start",
+                "-H",
+                "hvparams.vnc=::1",
+                "-I",
+                "h",
+            ),
             {
                 "name": "w",
                 "disk_template": "diskless",

@@ -19,6 +19,11 @@ def test_texts_become_values() -> None:
     assert (hvparams.Kvm().shutdown_timeout, hvparams.Kvm().migration_transport) == (120, "ssh")
 
 
+def test_a_flag_is_set_by_yes_and_by_true() -> None:
+    words = ("yes", "true", "no", "false")
+    assert [hvparams.kvm({"migration_unsafe": word}).migration_unsafe for word in words] == [True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -31,7 +36,7 @@ def test_texts_become_values() -> None:
         ("migration_port", "1.5"),
         ("migration_downtime", "٣"),
         ("migration_bandwidth", ""),
-        ("migration_unsafe", "true"),
+        ("migration_unsafe", "maybe"),
         ("shutdown_timeout", "soon"),
         ("machine", "pc'/>"),
         ("boot", "cdrom"),
