@@ -154,7 +154,7 @@ class Costs:
             "diagnose": 60.0,
             "helper_program_info": 0.0,
             "node_answers": reaching.PORT_SECONDS,
-            **dict.fromkeys(("oob_power", "oob_health", "node_power", "cluster_verify"), program.deadline(5)),
+            **dict.fromkeys(("oob_power", "oob_health", "power_command", "cluster_verify"), program.deadline(5)),
         }
         assert name in of_modules, f"what may {name} take? Say it here, and in time_limits.py"
         return reaching.MOST + of_modules[name]
