@@ -16,15 +16,13 @@ from ..plugins.module_utils.domain.values import errors, tree
 from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings
-from .maintenance import leadership
-from .serving import readiness
+from .maintenance import leadership, leading, master_failover
+from .serving import not_leading, readiness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOG = logging.getLogger(__name__)
-NOT_LEADING = 11
-"""The exit status where another controller leads; systemd does not start the daemon again then."""
 NO_WRITES = durable_files.NO_ROOM | {errno.EROFS}
 
 
@@ -33,6 +31,8 @@ def main() -> None:
     options = _options()
     installed_version.hold()
     where = tree.Tree(options.root.resolve())
+    if options.master_failover:
+        sys.exit(_master_failover(where, options))
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
@@ -41,12 +41,17 @@ def main() -> None:
         _look_at_secrets(where)
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
+        if options.dry_run:
+            sys.exit(asyncio.run(_preview(where, chosen, _statement(options))))
         store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
         _write_pid(where)
+        not_leading.forget(where)
         _counted(where, chosen, options)
     except errors.NotLeading as error:
-        LOG.critical("roundsmand ends: %s", failures.one_line(str(error)))
-        sys.exit(NOT_LEADING)
+        reason = failures.one_line(str(error))
+        LOG.critical("roundsmand ends: %s", reason)
+        not_leading.note(where, reason)
+        sys.exit(not_leading.EXIT_STATUS)
     except (errors.RoundsmanError, OSError, failures.Defect) as error:
         sys.exit(f"roundsmand: {error}{remedy(error)}")
 
@@ -98,14 +103,47 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
     )
     # After the lock: no other daemon works in this folder, and what its epoch has named is nobody else's.
     async with readiness.still_starting():
-        statement = leadership.Statement(no_voting=options.no_voting, is_restored=options.restored)
-        await made.leadership.begin(statement, on_wait=_say_wait)
+        await made.leadership.begin(_statement(options), on_wait=_say_wait)
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
     if not bind:
         raise errors.InvalidInput("the master node has no primary_ip: give the address to serve with --bind")
     port = chosen.port if options.port is None else options.port
     await app.serve(made, bind=bind, port=port, ready=options.ready_fd)
+
+
+def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
+    """Move the master role to a node, and end; status and lines as of a dry run of a start."""
+    try:
+        log_output.install(level="warning", file=None)
+        with store.locked(where, "roundsmand --master-failover"):
+            _look_at_secrets(where)
+            failover = master_failover.run(
+                where,
+                options.master_failover,
+                is_restored=options.restored,
+                is_stated_off=options.confirm_off,
+                dry_run=options.dry_run,
+            )
+            return _printed(*asyncio.run(failover))
+    except (errors.RoundsmanError, OSError) as error:
+        sys.stderr.write(f"roundsmand: {failures.one_line(str(error))}\n")
+        return 1
+
+
+async def _preview(where: tree.Tree, chosen: settings.Settings, statement: leadership.Statement) -> int:
+    """Print what a start would do; returns 0 where it would lead, 11 where it would end, and 1 where it would wait."""
+    return _printed(*await service.assemble(where, limit=chosen.max_running_jobs).leadership.preview(statement))
+
+
+def _printed(step: leading.Step, lines: Sequence[str]) -> int:
+    for line in lines:
+        sys.stdout.write(f"roundsmand: {failures.one_line(line)}\n")
+    return {leading.Step.END: not_leading.EXIT_STATUS, leading.Step.WAIT: 1}.get(step, 0)
+
+
+def _statement(options: argparse.Namespace) -> leadership.Statement:
+    return leadership.Statement(no_voting=options.no_voting, is_restored=options.restored)
 
 
 def _say_wait(reason: str) -> None:
@@ -146,7 +184,18 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="lead though nodes had a newer configuration: it is lost, and this one was restored from a backup",
     )
+    parser.add_argument("--dry-run", action="store_true", help="only ask the nodes, and print what a start would do")
+    parser.add_argument(
+        "--master-failover", metavar="NODE", help="make NODE the master, by the votes of the nodes, and end"
+    )
+    parser.add_argument(
+        "--confirm-off", action="store_true", help="with --master-failover: state that the old master is off"
+    )
     options = parser.parse_args(words)
+    if options.master_failover and options.no_voting:
+        parser.error("--master-failover needs votes: power on nodes first")
+    if options.confirm_off and not options.master_failover:
+        parser.error("--confirm-off is for --master-failover")
     if options.no_voting is not options.yes_do_it:
         parser.error("--no-voting and --yes-do-it are given together, or not at all")
     return options

@@ -174,6 +174,7 @@ def assemble(
         agents,
         suspects.silences,
         readings=readings,
+        isolation=leadership.isolation,
         clock=clock,
         on_change=ended,
         failures=failures,

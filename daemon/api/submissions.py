@@ -36,7 +36,9 @@ def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> l
     """
     node = cluster.node(name)
     if wanted in {"drained", "offline"} and clusters.role(cluster, node) is clusters.Role.MASTER:
-        raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
+        raise errors.Refused(
+            f"{node.name} is the master: move the master role to another node first: {roles.TO_MOVE_MASTER}"
+        )
     if wanted in IN_SERVICE:
         if wanted == "master-candidate":
             _refuse_beyond_the_pool(cluster, node)

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from ...plugins.module_utils.domain.values import errors
-from . import adoption, client, cluster_init, emergency, output, watching, wording
+from . import adoption, client, cluster_init, emergency, master_failover, output, watching, wording
 from . import parameters as given_parameters
 
 OF_AGENTS = ("diagnose_command", "diagnose_interval", "agent_port")
@@ -19,6 +19,9 @@ app.command(
     "roundsman cluster init example --primary-ip-version 6 --node node1:2001:db8::1,10.0.0.1"
 )(cluster_init.init)
 app.command(epilog="Example: roundsman cluster adopt -i hosts.ini --name example --dry-run")(adoption.adopt)
+app.command("master-failover", epilog="Example: roundsman cluster master-failover node2 --dry-run")(
+    master_failover.master_failover
+)
 
 
 @app.command(epilog="Example: roundsman cluster info -o json")

@@ -21,7 +21,7 @@ from . import booting, parts
 from .power_readings import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain.agent import diagnosis
     from ..configuration import Configuration
@@ -59,7 +59,8 @@ class DeadNodes(parts.Part):
     """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
 
     `intake.deaf` is written here. `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes
-    answer; the BMCs of these, and of the suspects among the agents, are read.
+    answer; the BMCs of these, and of the suspects among the agents, are read. `isolation` says why none of them may be
+    commanded, '' where they may; it is given the nodes whose BMCs read off.
     """
 
     name = "silent nodes"
@@ -74,6 +75,7 @@ class DeadNodes(parts.Part):
         silences: Callable[[], tuple[Mapping[str, dead_nodes.Silence], int]],
         *,
         readings: PowerReadings,
+        isolation: Callable[[Collection[str]], Awaitable[str]],
         clock: Callable[[], float],
         on_change: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
@@ -86,6 +88,7 @@ class DeadNodes(parts.Part):
         self._agents = agents
         self._silences = silences
         self._readings = readings
+        self._isolation = isolation
         self._clock = clock
         self._monotonic = monotonic
         self._on_change = on_change
@@ -114,12 +117,12 @@ class DeadNodes(parts.Part):
             if number % JUDGED_TOGETHER == 0:
                 await asyncio.sleep(0)
             verdicts[node] = self._judged(cluster, node, silent, answering, peers.get(node, []))
-        self.verdicts = verdicts
+        self.verdicts = await self._unless_isolated(cluster, verdicts)
         for node, verdict in self.verdicts.items():
             # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
             is_held = self._configuration.current.maintenance.is_held
-            if is_held or verdict.step is not dead_nodes.Step.FENCE:
-                await self._take_back_fence(node)
+            if is_held or verdict.step not in dead_nodes.COMMANDING:
+                await self._take_back_command(node)
             if is_held:
                 continue
             if verdict.step is dead_nodes.Step.CONFIRM:
@@ -128,6 +131,19 @@ class DeadNodes(parts.Part):
                 await self._fence(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FAIL_OVER:
                 await self._fail_over(cluster.nodes[node])
+
+    async def _unless_isolated(
+        self, cluster: clusters.Cluster, verdicts: dict[str, dead_nodes.Verdict]
+    ) -> dict[str, dead_nodes.Verdict]:
+        """The verdicts as they are where this controller reaches too few nodes to command any power."""
+        if all(verdict.step not in dead_nodes.COMMANDING for verdict in verdicts.values()):
+            return verdicts
+        off = {node for node in verdicts if self._readings.state(node) is power.State.OFF}
+        isolation = await self._isolation(off)
+        return {
+            node: dead_nodes.unless_isolated(cluster.nodes[node], verdict, isolation=isolation)
+            for node, verdict in verdicts.items()
+        }
 
     def _given_before(self) -> dict[str, int]:
         """The jobs of the daemon before this one that command silent nodes (UUIDs), and have not ended."""
@@ -295,12 +311,10 @@ class DeadNodes(parts.Part):
         await self._note(node, is_off=False)
         await self._command(node, power.Command.FENCE, f"{node.name} does not answer: it is fenced")
 
-    async def _take_back_fence(self, node: str) -> None:
-        """Cancel a fence that has not begun, of a node (UUID) that is not to be fenced any more."""
+    async def _take_back_command(self, node: str) -> None:
+        """Cancel a command that has not begun, to the BMC of a node (UUID) that is not to get any now."""
         job = self._queue.jobs.get(self._commands.get(node, 0))
-        if job is None or job.status not in {values.Status.QUEUED, values.Status.WAITING}:
-            return
-        if job.opcodes[0].params["command"] == power.Command.FENCE.value:
+        if job is not None and job.status in {values.Status.QUEUED, values.Status.WAITING}:
             await self._queue.cancel(job.id, kill=False)
             self._fenced.pop(node, None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import math
 import random
 import re
 import secrets
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import epochs, votes
 from ...plugins.module_utils.domain.values import errors
-from ...plugins.plugin_utils import controller_epoch, unsynced
+from ...plugins.plugin_utils import controller_epoch, log_output, unsynced
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.cluster import known_off
+from .. import audit
 from ..failures import Failures
 from . import leading, parts, voting
 
@@ -43,17 +45,49 @@ ROUND_SECONDS = 5.0
 """Seconds for the answers of all nodes in such a round."""
 BARRIER_SECONDS = 60.0
 """How long an opcode waits for nodes on which steps of another controller may still be at work."""
+FRESH = 5.0
+"""Seconds for which the answers by which silent nodes may be fenced count."""
 ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
 NOTHING = "nodes have agents only where agent_port is set"
+NO_VOTES = "their agents do not vote"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a person says with this start: nobody votes now; no newer configuration exists."""
+    """What a person says with this start: nobody votes now; no newer configuration exists.
+
+    With `master` that node (UUID) takes the role over from the one on record, which is off if `is_master_off`.
+    """
 
     no_voting: bool = False
     is_restored: bool = False
+    master: str = ""
+    is_master_off: bool = False
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a start does by the answers of the nodes; `record` is what the folder's file says, `own` its own epoch."""
+
+    voter: leading.Candidate
+    step: leading.Step
+    verdict: leading.Verdict
+    poll: voting.Poll
+    record: controller_epoch.Record | None
+    own: leading.Own | None
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether no node votes, and none has ever known an epoch."""
+        return self.record is None and not self.poll.answers and not self.voter.voters
+
+    def is_takeover(self, is_here: Callable[[controller_epoch.Record], bool]) -> bool:
+        """Whether steps of another controller may still be at work; `is_here` says whose record it is."""
+        is_copy = self.record is not None and not is_here(self.record)
+        is_unvoted = self.record is None and not self.voter.voters
+        is_moved = self.voter.me != self.voter.master
+        return is_copy or is_unvoted or is_moved or leading.is_takeover(self.voter, self.poll.votes)
 
 
 class Leadership(parts.Part):
@@ -79,6 +113,7 @@ class Leadership(parts.Part):
         self._known: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
         self._replies: dict[str, votes.Answer] = {}
+        self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
         """How many opcodes failed because a node follows another epoch."""
 
@@ -109,22 +144,70 @@ class Leadership(parts.Part):
             # Two that started together do not ask together again.
             await asyncio.sleep(RETRY * random.SystemRandom().uniform(0.5, 1.5))
 
+    async def preview(self, statement: Statement) -> tuple[leading.Step, list[str]]:
+        """What a start with this statement does by the answers of the nodes, and the lines that say so; nothing is."""
+        start = await self._decide(statement, asks_all=True)
+        verdict, names = start.verdict, _names(self._configuration.current)
+        change = f"; what would change that: {verdict.unblock}"
+        if start.is_unasked:
+            return leading.Step.GO_ON, ["no node votes, and none knows an epoch: it would lead without one"]
+        if start.step is leading.Step.GO_ON and start.own is not None:
+            return start.step, [f"it would go on in {start.own.epoch}, in which it led before"]
+        if start.step is leading.Step.WAIT:
+            return start.step, [f"it would wait: {verdict.reason}{change}"]
+        if start.step is leading.Step.END:
+            return start.step, [f"it would end with exit status 11: {verdict.reason}{change}"]
+        number = self._number(start)
+        voters, answers = start.voter.voters, start.poll.answers
+        lines = [
+            f"it would offer epoch {number} to the {len(answers)} nodes that answer, and lead once "
+            + (f"more than half of the {len(voters)} that vote have promised" if voters else "that is written")
+        ]
+        if lost := leading.lost_versions_text(start.voter, start.poll.votes, names):
+            lines.append(lost)
+        if start.is_takeover(self._is_here):
+            lines.append(
+                "another controller led before: no instance is touched before each of its nodes follows this one"
+            )
+        return start.step, lines
+
+    async def take_over(self, statement: Statement) -> tuple[leading.Step, str]:
+        """Ask the nodes once, and begin an epoch if they let; returns what was done, or why nothing was."""
+        return await self._try(statement)
+
     async def _try(self, statement: Statement) -> tuple[leading.Step, str]:
         """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""
+        start = await self._decide(statement)
+        if start.is_unasked:
+            LOG.info("no node votes, and none knows an epoch: %s", NOTHING if not self._voters() else NO_VOTES)
+            return leading.Step.GO_ON, ""
+        if start.step is leading.Step.GO_ON and start.own is not None:
+            self._go_on(start.own, self._configuration.current, start.verdict)
+        elif start.step is leading.Step.BEGIN:
+            done = await self._offer(start)
+            if done[0] is leading.Step.BEGIN:
+                self._audit(statement, start)
+            return done
+        return start.step, f"{start.verdict.reason}; what would change that: {start.verdict.unblock}"
+
+    async def _decide(self, statement: Statement, *, asks_all: bool = False) -> _Start:
+        """What a start does by the answers of the nodes, which are asked once; of all, or of as many as it takes."""
         cluster, record = self._configuration.current, controller_epoch.read(self._where)
         here = record if record is not None and self._is_here(record) else None
-        voters, own = self._voters(), self._own(here)
+        master = cluster.cluster.master_node
+        voters = [node for node in self._voters() if not (statement.is_master_off and node.uuid == master)]
+        own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
         self._waits = here.waits if here is not None else frozenset()
-        master = cluster.cluster.master_node
         candidate = leading.Candidate(
-            me=master,
+            me=statement.master or master,
             master=master,
             serial=cluster.serial_no,
             voters=frozenset(node.uuid for node in voters),
             own=here.ids if here is not None else frozenset(),
             led=here.order.epoch if here is not None and here.order is not None else None,
             is_restored=statement.is_restored,
+            takes_over=statement.is_master_off,
         )
         names, uptime = _names(cluster), _uptime()
 
@@ -137,20 +220,26 @@ class Leadership(parts.Part):
 
         def is_enough(poll: voting.Poll) -> bool:
             is_most = 2 * len(poll.answers) > len(self._able(voters, poll))
-            return is_most and not statement.no_voting and decided(poll)[1] is not leading.Step.WAIT
+            return is_most and not (asks_all or statement.no_voting) and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
         voter, step, verdict = decided(poll)
-        if record is None and not poll.answers and not voter.voters:
-            LOG.info(
-                "no node votes, and none knows an epoch: %s", NOTHING if not voters else "their agents do not vote"
+        return _Start(voter, step, verdict, poll, record, own)
+
+    def _audit(self, statement: Statement, start: _Start) -> None:
+        """Log what a person said with this start, by which this controller leads now."""
+        said = [
+            word
+            for word, is_said in (("--no-voting", statement.no_voting), ("--restored", statement.is_restored))
+            if is_said
+        ]
+        if said and self.epoch is not None:
+            lost = leading.lost_versions_text(start.voter, start.poll.votes, _names(self._configuration.current))
+            audit.LOG.info(
+                "daemon %s: %s",
+                log_output.account(),
+                "; ".join(filter(None, [f"started with {' '.join(said)}, and leads in {self.epoch}", lost])),
             )
-            return leading.Step.GO_ON, ""
-        if step is leading.Step.GO_ON and own is not None:
-            self._go_on(own, cluster, verdict)
-        elif step is leading.Step.BEGIN:
-            return await self._offer(voter, poll, record=record, own=own)
-        return step, f"{verdict.reason}; what would change that: {verdict.unblock}"
 
     def _voters(self) -> list[clusters.Node]:
         """The nodes whose agents are asked: they are neither offline nor recorded as off."""
@@ -194,17 +283,13 @@ class Leadership(parts.Part):
         why = "its opcodes still run" if own.is_at_work else verdict.reason
         LOG.info("this controller goes on in %s, in which it led before it restarted: %s", own.epoch, why)
 
-    async def _offer(
-        self,
-        candidate: leading.Candidate,
-        poll: voting.Poll,
-        *,
-        record: controller_epoch.Record | None,
-        own: leading.Own | None,
-    ) -> tuple[leading.Step, str]:
+    def _number(self, start: _Start) -> int:
+        shown = [kept.epoch if kept is not None else None for kept in start.poll.follows.values()]
+        return leading.number(start.record.highest if start.record is not None else None, shown)
+
+    async def _offer(self, start: _Start) -> tuple[leading.Step, str]:
         """Have the nodes that answered promise to follow a new epoch; it is used once enough of them have."""
-        shown = [kept.epoch if kept is not None else None for kept in poll.follows.values()]
-        number = leading.number(record.highest if record is not None else None, shown)
+        candidate, poll, own, number = start.voter, start.poll, start.own, self._number(start)
         if number > epochs.HIGHEST:
             return leading.Step.END, (
                 f"more than half of the nodes claim to follow epoch {epochs.HIGHEST}, and there is none above it; what "
@@ -213,7 +298,7 @@ class Leadership(parts.Part):
         offered = epochs.Epoch(number, _new_id())
         await asyncio.to_thread(controller_epoch.remember, self._where, offered)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
-        kept = epochs.Kept(offered, candidate.master, candidate.serial, goes_on)
+        kept = epochs.Kept(offered, candidate.me, candidate.serial, goes_on)
 
         def is_enough(given: voting.Poll) -> bool:
             return 2 * len(_promised(given, offered) & candidate.voters) > len(candidate.voters) > 0
@@ -227,10 +312,8 @@ class Leadership(parts.Part):
                 f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
-        order = epochs.Order(offered, candidate.master, candidate.serial)
-        is_copy = record is not None and not self._is_here(record)
-        is_unvoted = record is None and not candidate.voters
-        if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
+        order = epochs.Order(offered, candidate.me, candidate.serial)
+        if start.is_takeover(self._is_here):
             self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
         self._known |= poll.answers.keys()
         await asyncio.to_thread(
@@ -248,12 +331,12 @@ class Leadership(parts.Part):
             LOG.warning("%d nodes have no agent that can vote", len(poll.unable - self._known))
         return leading.Step.BEGIN, ""
 
-    def _question(self, kept: epochs.Kept, *, ends: bool = False) -> Callable[[str], votes.Question]:
+    def _question(self, kept: epochs.Kept | None, *, ends: bool = False) -> Callable[[str], votes.Question]:
         """An offer to each node whose boot is known; others are only asked."""
 
         def question(uuid: str) -> votes.Question:
             boot = self._boots.get(uuid)
-            if boot is None:
+            if boot is None or kept is None:
                 return votes.Question(uuid, voting.nonce())
             return votes.Question(uuid, voting.nonce(), boot, kept, ends)
 
@@ -313,6 +396,7 @@ class Leadership(parts.Part):
             )
         await self._remember(self._known | poll.answers.keys())
         lost = leading.strays(self.epoch, poll.follows)
+        isolation = leading.isolation_text(self.epoch, able, poll.follows, names=names)
         if lost:
             shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
             self._failures.failed(
@@ -320,15 +404,44 @@ class Leadership(parts.Part):
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
                 remedy="stop the daemon of the controller that should not lead",
             )
+        elif isolation:
+            self._failures.failed(
+                self.name,
+                f"{isolation}: the fault may be here",
+                remedy="restore the network between this controller and the nodes; silent nodes are powered off by "
+                "themselves only once half of those answer whose BMCs do not read off",
+            )
         else:
             self._failures.recovered(self.name)
+
+    async def isolation(self, off: Collection[str]) -> str:
+        """Why this controller may not command the power of silent nodes now; '' where it may.
+
+        All nodes are asked, unless that was a few seconds ago; `off` are those (UUIDs) whose BMCs read off.
+        """
+        voters, clock = self._voters(), asyncio.get_running_loop().time
+
+        def may_fence(poll: voting.Poll) -> bool:
+            return leading.may_fence(self.epoch, self._able(voters, poll), poll.follows, off=off)
+
+        at, poll = self._reached
+        if clock() - at > FRESH or not may_fence(poll):
+            poll = await self._ask(
+                voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=may_fence
+            )
+            self._reached = clock(), poll
+        names = _names(self._configuration.current)
+        text = leading.isolation_text(self.epoch, self._able(voters, poll), poll.follows, off=off, names=names)
+        if text:
+            self.wake()
+        return text
 
     async def _offered(self, nodes: Sequence[clusters.Node]) -> voting.Poll:
         """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
         kept = self._kept
-        if kept is None:
-            return await self._ask(nodes, seconds=ROUND_SECONDS)
         poll = await self._ask(nodes, seconds=ROUND_SECONDS, question=self._question(kept))
+        if kept is None:
+            return poll
         behind = {
             uuid for uuid, found in poll.follows.items() if found is None or found.epoch.number < kept.epoch.number
         }

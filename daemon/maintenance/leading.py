@@ -18,6 +18,8 @@ LAPSE_SECONDS = 180.0
 """A controller of which a node has not heard for so long is not at work, as far as that node knows."""
 NO_VOTING = "roundsmand --no-voting --yes-do-it"
 """With what a person starts the master's daemon though so many nodes are silent (Ganeti's words)."""
+CONFIRM_OFF = "roundsman cluster master-failover NODE --confirm-off"
+"""With what a person states that the master on record is off."""
 MOST_NAMES = 8
 JUMP = 1_000_000
 """By how much the number that one node keeps may be above what the controller, or more than half of the nodes, know."""
@@ -38,10 +40,10 @@ class Vote:
 class Candidate:
     """A controller that wants to lead: the node (UUID) that it is, and what its configuration says.
 
-    `master` is the master on record, `voters` are the nodes (UUIDs) that vote: those that are neither offline nor
-    recorded as off. `own` are the ids of the epochs that this controller began here and knows, `led` is the last in
-    which it led. With `is_restored` a person says that no newer configuration exists, with `takes_over` that this is to
-    be the master, and that the one on record is known to be off.
+    `master` is the master on record; another node than that wants to take the role over from it. `voters` are the nodes
+    (UUIDs) that vote: those that are neither offline nor recorded as off. `own` are the ids of the epochs that this
+    controller began here and knows, `led` is the last in which it led. With `is_restored` a person says that no newer
+    configuration exists; `takes_over` if the master on record is known to be off.
     """
 
     me: str
@@ -142,7 +144,7 @@ def elect(
     follows is for that one. Where half of them are for it, the master on record leads unless any of them has followed
     another controller since; and so it does where nobody votes.
     """
-    newer = _newer(candidate, answers)
+    newer = newer_versions(candidate, answers)
     if newer and not candidate.is_restored:
         return Verdict(
             leads=False,
@@ -169,6 +171,28 @@ def elect(
     is_elsewhere = any(_is_rival(candidate, vote) for vote in led.values())
     unblock = _unblock(candidate, others, names, is_elsewhere=is_elsewhere)
     return Verdict(leads=False, reason="; ".join(said), unblock=unblock, is_final=is_final)
+
+
+def newer_versions(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]:
+    """The nodes (UUIDs) that have a newer configuration from the last controller that led, not one before."""
+    kept = {uuid: vote.follows for uuid, vote in answers.items() if vote.follows is not None}
+    last = number(None, [found.epoch for found in kept.values()]) - 1
+    return {
+        uuid: found for uuid, found in kept.items() if found.epoch.number == last and found.serial > candidate.serial
+    }
+
+
+def lost_versions_text(candidate: Candidate, answers: Mapping[str, Vote], names: Mapping[str, str]) -> str:
+    """Which newer configuration counts as lost where a person says that none exists (`is_restored`); '' for none."""
+    newer = newer_versions(candidate, answers)
+    if not newer:
+        return ""
+    latest = max(newer.values(), key=lambda kept: kept.serial)
+    theirs = f"version {latest.serial} of the master {names.get(latest.master, latest.master)} in {latest.epoch}"
+    return (
+        f"the configuration here is version {candidate.serial}, and {_names(newer, names)} had {theirs}: what was "
+        "changed since counts as lost"
+    )
 
 
 def is_promised(candidate: Candidate, answers: Mapping[str, Vote], promises: Collection[str]) -> bool:
@@ -199,10 +223,45 @@ def strays(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]]) -> Dict[
     }
 
 
-def may_fence(candidate: Candidate, answering: Collection[str], *, off: Collection[str] = ()) -> bool:
-    """Whether a leader reaches enough of the nodes that vote to take the silence of others for theirs."""
-    voting = candidate.voters - set(off)
-    return 2 * len(voting & set(answering)) >= len(voting)
+def may_fence(
+    own: Optional[Epoch],
+    voters: AbstractSet[str],
+    follows: Mapping[str, Optional[Kept]],
+    *,
+    off: Collection[str] = (),
+) -> bool:
+    """Whether a leader may command the power of silent nodes: at least half of those that vote answer and obey it.
+
+    `follows` is what the nodes (UUIDs) keep that answered just now, `off` are those whose BMCs read off now: these do
+    not vote. More than half follow the controller that leads, so one that was replaced does not have half any more.
+    """
+    voting = voters - set(off)
+    return 2 * len(voting & _obeying(own, follows)) >= len(voting)
+
+
+def isolation_text(
+    own: Optional[Epoch],
+    voters: AbstractSet[str],
+    follows: Mapping[str, Optional[Kept]],
+    *,
+    off: Collection[str] = (),
+    names: Mapping[str, str],
+) -> str:
+    """Why a leader may not command the power of silent nodes, '' where it may (`may_fence`)."""
+    if may_fence(own, voters, follows, off=off):
+        return ""
+    voting = voters - set(off)
+    obeying = voting & _obeying(own, follows)
+    silent, lost = voting - follows.keys(), (voting & follows.keys()) - obeying
+    said = [f"only {len(obeying)} of {len(voting)} nodes that vote answer this controller"]
+    said += [f"{_names(silent, names)} did not answer"] if silent else []
+    said += [f"another controller leads {_names(lost, names)}"] if lost else []
+    return "; ".join(said)
+
+
+def _obeying(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]]) -> AbstractSet[str]:
+    """The nodes (UUIDs) that answered and do what this controller orders."""
+    return follows.keys() - strays(own, follows).keys()
 
 
 @dataclass(frozen=True)
@@ -232,15 +291,6 @@ def barrier(
     return waits
 
 
-def _newer(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]:
-    """The nodes that have a newer configuration from the last controller that led; one before that counts no more."""
-    kept = {uuid: vote.follows for uuid, vote in answers.items() if vote.follows is not None}
-    last = number(None, [found.epoch for found in kept.values()]) - 1
-    return {
-        uuid: found for uuid, found in kept.items() if found.epoch.number == last and found.serial > candidate.serial
-    }
-
-
 def _is_enough(candidate: Candidate, count: int, voting: AbstractSet[str], answers: Mapping[str, Vote]) -> bool:
     """Whether so many of the nodes that vote make a controller lead."""
     followed = (answers[uuid].follows for uuid in voting & answers.keys())
@@ -251,7 +301,7 @@ def _is_enough(candidate: Candidate, count: int, voting: AbstractSet[str], answe
 def _is_for(candidate: Candidate, vote: Vote) -> bool:
     if candidate.takes_over or vote.follows is None:
         return True
-    return vote.follows.master == candidate.me and not _is_rival(candidate, vote)
+    return vote.follows.master in {candidate.me, candidate.master} and not _is_rival(candidate, vote)
 
 
 def _is_rival(candidate: Candidate, vote: Vote) -> bool:
@@ -283,6 +333,11 @@ def _unblock(
     *,
     is_elsewhere: bool,
 ) -> str:
+    if candidate.me != candidate.master:
+        return (
+            "that controller stopped, and answers of more than half of the nodes that vote; or if the machine of the "
+            f"old master is off and stays off, a statement of it: `{CONFIRM_OFF}`"
+        )
     if is_elsewhere:
         return "that controller stopped, if this one is to lead; one of the two has to stay stopped"
     if others and not candidate.takes_over:

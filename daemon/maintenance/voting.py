@@ -25,19 +25,22 @@ PATH = "/1/leader"
 AT_ONCE = 200
 """Nodes that are asked at the same time."""
 CONNECT_SECONDS = 2.0
-OK, CANNOT = 200, frozenset({404, 405})
-"""The second are what an agent answers that knows no such question."""
+OK, FORBIDDEN, CANNOT = 200, 403, frozenset({404, 405})
+"""An agent forbids questions from other addresses than those of its controllers; the last know no such question."""
+MOST_NAMES = 8
 
 
 @dataclass
 class Poll:
     """What nodes (UUIDs) answered; `unable` are those that cannot vote.
 
-    No agent listens on them, or one of an earlier version, which is known by what nobody has signed.
+    No agent listens on them, or one of an earlier version, which is known by what nobody has signed. Agents of those
+    that are `deaf` (names) take no questions from this machine.
     """
 
     answers: dict[str, votes.Answer] = field(default_factory=dict)
     unable: set[str] = field(default_factory=set)
+    deaf: set[str] = field(default_factory=set)
 
     @property
     def votes(self) -> dict[str, leading.Vote]:
@@ -85,6 +88,13 @@ async def ask(
     for error in ended:
         if isinstance(error, Exception):
             raise error
+    if poll.deaf:
+        LOG.warning(
+            "the agents of %d nodes (%s) take no question who leads from this machine: apply the role node_agent with "
+            "its address in node_agent_controllers, or restore the cluster's key",
+            len(poll.deaf),
+            ", ".join(sorted(poll.deaf)[:MOST_NAMES]),
+        )
     return poll
 
 
@@ -111,6 +121,8 @@ async def _asked(
             poll.answers[node.uuid] = votes.answer(body, key=own_key, asked=question)
         elif status in CANNOT:
             poll.unable.add(node.uuid)
+        elif status == FORBIDDEN:
+            poll.deaf.add(node.name)
     except ConnectionRefusedError:
         poll.unable.add(node.uuid)
     except (errors.Refused, errors.Failed) as error:

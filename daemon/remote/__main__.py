@@ -9,15 +9,17 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import installed_version, log_output, secret_files
-from ..serving import bounded_serving, readiness, tcp_sockets
+from ..serving import bounded_serving, not_leading, readiness, tcp_sockets
 from . import authentication, certificate, forwarding, front
 
 LOG = logging.getLogger(__name__)
 PORT = 5080
-"""Connections that the system keeps until they are accepted."""
+LOOK_SECONDS = 2.0
+"""Seconds from one look at whether another controller leads to the next."""
 
 
 def main() -> None:
@@ -34,12 +36,16 @@ def main() -> None:
             certificate.make(where.rapi_certificate, names=names, now=dt.datetime.now(dt.timezone.utc))
         else:
             asyncio.run(_serve(where, options))
+    except errors.NotLeading as error:
+        LOG.critical("roundsman-rapi ends, because roundsmand has ended here: %s", error)
+        sys.exit(not_leading.EXIT_STATUS)
     except (errors.RoundsmanError, OSError) as error:
         LOG.critical("roundsman-rapi ends: %s", error)
         sys.exit(1)
 
 
 async def _serve(where: tree.Tree, options: argparse.Namespace) -> None:
+    _look_whether_it_leads(where)
     _look_at_secrets(where)
     context = certificate.context(where.rapi_certificate)
     limits = bounded_serving.Limits(
@@ -63,8 +69,29 @@ async def _serve(where: tree.Tree, options: argparse.Namespace) -> None:
     LOG.info("roundsman-rapi serves https at %s, port %d", *listener.getsockname()[:2])
     # The socket listens: who connects now is answered as soon as the server has begun.
     readiness.tell(options.ready_fd)
+    looking = asyncio.get_running_loop().create_task(_until_another_leads(where))
+    looking.add_done_callback(lambda _: stop())
     await server.serve(sockets=[listener])
     await daemon.close()
+    if looking.done():
+        looking.result()
+    looking.cancel()
+
+
+async def _until_another_leads(where: tree.Tree) -> NoReturn:
+    """Look again and again; a daemon that only does not answer is waited for.
+
+    Raises:
+        NotLeading: the daemon has ended here, because another controller leads.
+    """
+    while True:
+        _look_whether_it_leads(where)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _look_whether_it_leads(where: tree.Tree) -> None:
+    if reason := not_leading.reason(where):
+        raise errors.NotLeading(reason)
 
 
 def _look_at_secrets(where: tree.Tree) -> None:

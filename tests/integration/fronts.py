@@ -135,8 +135,8 @@ def prepared(root: Path) -> tree.Tree:
 
 
 @contextlib.contextmanager
-def front(where: tree.Tree, *options: str) -> Iterator[Front]:
-    """Start the process and wait until it serves."""
+def front(where: tree.Tree, *options: str, ends_with: int = 0) -> Iterator[Front]:
+    """Start the process and wait until it serves; with another exit status than 0 it ends by itself."""
     port, log = processes.free_port(), where.root / "rapi.log"
     reading, writing = os.pipe()
     command = [sys.executable, "-m", MODULE, "--root", str(where.root), "--bind", "127.0.0.1", "--port", str(port)]
@@ -151,8 +151,9 @@ def front(where: tree.Tree, *options: str) -> Iterator[Front]:
             assert ready.readline() == b"ready\n", log.read_text()
         yield Front(where, port, process, log)
     finally:
-        process.terminate()
-        assert process.wait(timeout=60) == 0, log.read_text()
+        if not ends_with:
+            process.terminate()
+        assert process.wait(timeout=60) == ends_with, log.read_text()
 
 
 def problem(answer: httpx.Response) -> dict[str, Any]:

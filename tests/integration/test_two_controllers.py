@@ -13,8 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.daemon.lab import chassis, processes
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
@@ -207,9 +208,12 @@ def test_of_two_controllers_with_the_same_state_the_one_that_leads_goes_on(
     refused = second.told.splitlines()[-1]
     assert re.search(r"heard of the controller that leads in epoch 2 \(.*stopped, if this one is to lead", refused)
     assert first.epoch == 2
+    assert refused.endswith(not_leading.reason(second.where) or "no note")
+    assert not_leading.reason(first.where) == ""
 
     first.stop()
     assert second.start() is None
+    assert not_leading.reason(second.where) == ""
     assert second.epoch > 2
     assert first.start() == 11
     assert "heard of the controller that leads in epoch 3" in first.told.splitlines()[-1]
@@ -255,3 +259,115 @@ def test_a_controller_that_takes_over_leaves_an_instance_alone_until_both_its_no
     voting.lab.node("node2").cut_agent(is_cut=False)
     assert second.migrated("instance1")["status"] == "success"
     assert [node.name for node in voting.lab.nodes() if "instance1" in node.running()] == ["node2"]
+
+
+def test_a_controller_that_is_cut_off_from_most_nodes_commands_no_bmc(tmp_path: Path) -> None:
+    """Nodes 3 to 6 live and replicate; only the controller does not reach them, and one BMC reads off in error."""
+    pairs = [("node1", "node2"), ("node3", "node4"), ("node4", "node5"), ("node5", "node6"), ("node6", "node3")]
+    watchful = {"diagnose_interval": 1.0, "dead_after": 2, "dead_node_policy": "fence", "storm_fraction": 1.0}
+    isolated = labs.up(tmp_path / "lab", nodes=6, instances=5, pairs=pairs, settings=watchful, agents=True)
+    cut = ("node3", "node4", "node5", "node6")
+
+    def held_back(_: labs.Running) -> bool:
+        silent = [isolated.get(f"/1/explain/{name}")["silent"] for name in cut]
+        return all(told and "only 2 of 5 nodes that vote answer this controller" in told["reason"] for told in silent)
+
+    try:
+        isolated.until(lambda _: followed(isolated) == [1] * 6, "all nodes follow it")
+        isolated.lab.node("node6").set_faults([chassis.LYING])
+        for name in cut:
+            isolated.lab.node(name).silence(is_silent=True)
+
+        isolated.until(held_back, "it says that the fault may be its own")
+        # Each of them has been silent for long enough to be fenced.
+        time.sleep(2 * leadership.FRESH)
+
+        assert [node.name for node in isolated.lab.nodes() if not node.is_powered()] == []
+        kinds = {opcode["kind"] for job in isolated.get("/1/jobs") for opcode in job["opcodes"]}
+        assert "power" not in kinds
+        failing = isolated.ask("GET", "/1/health").json()["failures"]
+        assert "nodes that vote answer this controller" in str(failing)
+        assert isolated.wrong() == []
+    finally:
+        labs.down(isolated)
+
+
+def roundsman(where: tree.Tree, *words: str, status: int = 0) -> str:
+    command = [sys.executable, "-m", f"{processes.PACKAGE}.cli.main", "--dir", str(where.root), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=labs.LIMIT, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def restored(lab: labs.Running, export: Path) -> tuple[Controller, Controller]:
+    """The old machine, and a new one with what docs/operating.md has restored: settings, key and an export."""
+    old, where = tree.Tree(lab.lab.folder / "old"), lab.where
+    where.root.rename(old.root)
+    where.lib.mkdir(parents=True)
+    where.log.mkdir(parents=True)
+    shutil.copytree(old.etc, where.etc)
+    shutil.copy2(old.hmac_key, where.hmac_key)
+    settings = json.loads(where.daemon_settings.read_bytes())
+    where.daemon_settings.write_text(json.dumps({**settings, "port": processes.free_port()}))
+    roundsman(where, "config", "import", str(export), "--yes")
+    return Controller(lab, old.root), Controller(lab, where.root)
+
+
+def test_the_master_role_moves_to_a_new_machine_when_the_old_one_is_lost_in_the_middle_of_a_move(
+    tmp_path: Path,
+) -> None:
+    settings = {"diagnose_interval": 1.0, "dead_after": 2, "dead_node_policy": "failover"}
+    lab = labs.up(
+        tmp_path / "lab",
+        nodes=3,
+        instances=2,
+        pairs=[("node1", "node2")] * 2,
+        settings=settings,
+        migration_seconds=60.0,
+        agents=True,
+    )
+    second = None
+    try:
+        lab.until(lambda _: followed(lab) == [1, 1, 1], "all nodes follow the first")
+        export = tmp_path / "export.json"
+        roundsman(lab.where, "config", "export", str(export))
+        job = lab.put("/2/instances/instance1/migrate").json()
+        lab.until(lambda _: lab.get(f"/2/jobs/{job}")["status"] == "running", "the migration runs")
+        lab.kill_with_jobs()
+
+        first, second = restored(lab, export)
+        said = roundsman(second.where, "cluster", "master-failover", "node2", "--yes", status=1)
+        assert re.search(r"heard of the controller that leads in epoch 1 .*master-failover NODE --confirm-off", said)
+        assert followed(lab) == [1, 1, 1]
+        lab.lab.node("node1").lose_power()
+        said = roundsman(second.where, "cluster", "master-failover", "node2", "--dry-run")
+        assert "Node1 is off: its BMC reads off" in said
+        assert (followed(lab), second.where.epoch.exists()) == ([1, 1, 1], False)
+
+        said = roundsman(second.where, "cluster", "master-failover", "node2", "--yes")
+
+        assert re.search(r"Node2 is the master now in epoch 2 \(.*\), instead of node1", said)
+        assert second.start() is None
+        assert second.epoch == 3
+        assert second.get("/2/info")["master"] == "node2"
+        assert "cluster master-failover node2" in second.where.audit_log.read_text()
+        roundsman(second.where, "resume")
+        ended, end = None, time.monotonic() + labs.LIMIT
+        while not ended and time.monotonic() < end:
+            ended = [one for one in second.get("/1/status") if one["repair-status"] in {"completed", "failed"}]
+            time.sleep(0.5)
+        places = {name: [node.name for node in lab.lab.nodes() if name in node.running()] for name in INSTANCES}
+        assert places == {name: ["node2"] for name in INSTANCES}, (ended, second.told)
+        # The old machine comes back as it was.
+        lab.lab.node("node1").set_power(True)
+        assert first.start() == 11
+        assert "had a newer configuration from its master" in first.told.splitlines()[-1]
+        assert second.epoch == 3
+        assert lab.wrong() == []
+    finally:
+        if second is not None:
+            second.stop()
+        labs.down(lab)
+
+
+INSTANCES = ("instance1", "instance2")

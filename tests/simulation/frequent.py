@@ -66,6 +66,12 @@ FREQUENT: dict[str, Often] = {
     ),
     "refused_move_fails": Often({}, ("report", "move", "drain-node"), every=2, first=10),
     "off_dated_anew": Often({}, ("node-isolated", "power-off-silent", "clock", "fail-over-silent"), every=30, first=10),
+    "isolated_fences": Often(
+        {"agents": 1.0, "bmc-lies": 0.4, "fences": 1.0},
+        (*("node-fails",) * 4, *("untag",) * 8),
+        every=10,
+        first=5,
+    ),
     "plan_of_silence": Often(
         {"agents": 1.0},
         ("pause-rounds", "report", "report", "ask-plan", "node-hangs", *("untag",) * 4, *("ask-plan",) * 3),

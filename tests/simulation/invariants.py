@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
+from ansible_collections.roundsman.cluster.daemon.jobs import plays, submission, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.incidents import RepairStatus
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.service import Service
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.world import World
+
+READ_BEFORE = 130.0
+"""Seconds after which a daemon knows no more that a BMC read off."""
+ANSWERED_BEFORE = 15.0
+"""Seconds for which a daemon may take the answers of nodes for those of now, and submit a job."""
 
 
 class Watch:
@@ -42,6 +48,9 @@ class Watch:
         self._imports: set[str] = set()
         self._acknowledged_imports: set[str] = set()
         self._imported_at = -1.0
+        self._fences: set[int] = set()
+        self._isolated_since = -1.0
+        self._last_off: dict[str, float] = {}
         self.stopping = asyncio.Event()
 
     @property
@@ -114,6 +123,7 @@ class Watch:
                 self._look_at_offline(before, self._known)
             self._look_at_incidents(service, before, self._known)
         self._look_at_ends(service)
+        self._look_at_reach(self._known)
         # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
         # ends with them.
         if self._looked != self._world.trace.count and not (service.read_only.reason or durable_files._DISK.failure):
@@ -232,15 +242,37 @@ class Watch:
             if play.is_holding and not play.is_over and not service.desk.table.locks_of(owner):
                 self._world.violated(f"{play.name} has lost the lock that it was given")
 
+    def _look_at_reach(self, known: clusters.Cluster) -> None:
+        """Since when less than half of the nodes answer that may be on, by their record and by their BMCs of late."""
+        world, now = self._world, self._world.now
+        self._last_off |= {uuid: now for uuid, node in world.nodes.items() if node.read_power() is power.State.OFF}
+        voting = [
+            node
+            for uuid, node in world.nodes.items()
+            if uuid in known.nodes and clusters.reachable(known, known.nodes[uuid])
+            if now - self._last_off.get(uuid, -READ_BEFORE) >= READ_BEFORE
+        ]
+        if 2 * sum(node.answers for node in voting) >= len(voting):
+            self._isolated_since = -1.0
+        elif self._isolated_since < 0:
+            self._isolated_since = now
+
     def _look_at_power(self, service: Service) -> None:
-        """Silent nodes are commanded by one job at a time each."""
+        """Silent nodes are commanded by one job at a time each, and by none where less than half of all answer."""
         commanded: dict[str, int] = {}
         for number in sorted(service.queue.jobs.keys() - self._ended.keys()):
-            opcode = service.queue.jobs[number].opcodes[0]
-            if opcode.kind == "power" and opcode.params["command"] in {"fence", "confirm_off"}:
-                other = commanded.setdefault(opcode.params["node"], number)
-                if other != number:
-                    self._world.violated(f"jobs {other} and {number} both command {opcode.params['node']} off")
+            job = service.queue.jobs[number]
+            opcode = job.opcodes[0]
+            if opcode.kind != "power" or opcode.params["command"] not in {"fence", "confirm_off"}:
+                continue
+            other = commanded.setdefault(opcode.params["node"], number)
+            if other != number:
+                self._world.violated(f"jobs {other} and {number} both command {opcode.params['node']} off")
+            is_own = any(entry.source == submission.ROUNDS for entry in job.reason)
+            is_isolated = 0 <= self._isolated_since < self._world.now - ANSWERED_BEFORE
+            if is_own and is_isolated and number not in self._fences:
+                self._world.violated(f"job {number} commands a node off, and less than half of the nodes answer")
+            self._fences.add(number)
 
     def look_at_plan(self, service: Service) -> None:
         """A plan of a round that was kept is what a new one is."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing
+from ansible_collections.roundsman.cluster.daemon.maintenance import voting
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing, votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
@@ -154,6 +155,12 @@ class Node:
         self.last = signing.sign(message, key=self.key, now=int(at)).encode()
         return self.last
 
+    def vote(self, question: bytes) -> bytes:
+        """What its agent answers to a question who leads: no controller of this world begins an epoch."""
+        asked = votes.question(question, key=self.key, node=self.uuid)
+        answer = votes.Answer(self.uuid, asked.nonce, str(uuid.UUID(int=self.boots)))
+        return votes.sealed_answer(answer, key=self.key, now=int(self.world.now))
+
     def _tell(self) -> None:
         waiting, self.changed = self.changed, []
         for wake in waiting:
@@ -173,6 +180,9 @@ class Writer:
         path = data.split(b" ", 2)[1].decode()
         loop = asyncio.get_running_loop()
         pause = self._node.world.rng("wire").random() * ON_WIRE
+        if path == voting.PATH:
+            loop.call_later(pause, self._answer, self._node.vote(data.partition(b"\r\n\r\n")[2]))
+            return
         if "?after=" not in path:
             loop.call_later(pause, self._answer)
             return
@@ -186,10 +196,10 @@ class Writer:
     def abort(self) -> None:
         self._is_open = False
 
-    def _answer(self) -> None:
+    def _answer(self, body: bytes = b"") -> None:
         if self._is_open and self._node.answers and self._node.world.known is not None:
             self._is_open = False
-            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + self._node.report())
+            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + (body or self._node.report()))
             self._reader.feed_eof()
 
 

@@ -139,6 +139,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch("os", "replace", _renamed("replace"), "a name that changes its folder changes it at once on the disk, too"),
     Patch("os", "rename", _renamed("rename"), "the same; a file that gets a name in the spool is told of"),
     Patch("asyncio", "open_connection", nodes.open_connection, "the network has the nodes of the world"),
+    Patch(f"{PACKAGE}.daemon.maintenance.voting", "random", lambda world: world.rng("votes"), "who is asked first"),
     Patch(f"{PACKAGE}.daemon.service", "Reader", nodes.reader, "it read BMCs in a process of its own"),
     Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
     Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),

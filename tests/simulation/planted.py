@@ -9,6 +9,7 @@ DESK = "daemon/locks/desk.py"
 QUEUE = "daemon/jobs/queue.py"
 STORE = "daemon/jobs/store.py"
 ROUNDS = "daemon/maintenance/rounds.py"
+LEADING = "daemon/maintenance/leading.py"
 READINGS = "daemon/maintenance/power_readings.py"
 REPORTS = "daemon/maintenance/reports.py"
 
@@ -115,6 +116,18 @@ PLANTED = (
                 "            if uuid in self._offs and self._offs[uuid].wall == at\n"
                 "            else dataclasses.replace(now.earlier(max(0.0, now.wall - at)), wall=at)\n",
                 "            uuid: dataclasses.replace(now.earlier(max(0.0, now.wall - at)), wall=at)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "isolated_fences",
+        30,
+        "a controller that reaches less than half of the nodes has the silent ones powered off (planted)",
+        (
+            Edit(
+                LEADING,
+                "    return 2 * len(voting & _obeying(own, follows)) >= len(voting)\n",
+                "    return bool(follows)\n",
             ),
         ),
     ),

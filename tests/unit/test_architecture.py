@@ -80,6 +80,8 @@ ALSO = {
         (f"plugins.module_utils.{n}", "plugins.module_utils.lab_drivers")
         for n in ("hypervisor.drivers", "storage.programs", "storage.templates")
     ),
+    # the master role moves to the node of this machine only
+    ("daemon.maintenance.master_failover", "plugins.module_utils.own_addresses"),
     # the agent says of its node what the modules say of it
     ("plugins.module_utils.hypervisor.virsh", "plugins.module_utils.killing"),
     ("plugins.module_utils.storage.programs", "plugins.module_utils.killing"),

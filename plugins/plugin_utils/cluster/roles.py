@@ -8,6 +8,11 @@ from ...module_utils.domain.values import errors
 from . import changes
 from . import cluster as clusters
 
+TO_MOVE_MASTER = (
+    "restore the configuration on the machine of another node, and run `roundsman cluster master-failover` there"
+)
+"""How another node becomes the master (docs/operating.md)."""
+
 
 def change(
     cluster: clusters.Cluster,
@@ -29,7 +34,7 @@ def change(
     )
     leaves = wanted_offline or wanted_drained
     if leaves and node.uuid == cluster.cluster.master_node:
-        raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
+        raise errors.Refused(f"{node.name} is the master: move the master role to another node first: {TO_MOVE_MASTER}")
     stated: list[changes.Change] = []
     if leaves and node.master_candidate:
         stated += promotions(cluster, without=node.uuid)

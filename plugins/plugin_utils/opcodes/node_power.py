@@ -30,7 +30,7 @@ LONGEST_WAIT = 1800.0
 """Seconds that all delays of one opcode may take together; the rest of its time is for BMCs that do not answer."""
 MASTER = (
     "{} is the master: its power cannot be taken from here. Elsewhere it is done with `{} power-{} {}`, "
-    "once the master role has moved or the cluster may stop"
+    "once the master role has moved (`roundsman cluster master-failover` on another controller) or the cluster may stop"
 )
 HELPER = "roundsman-oob"
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"
 OFFLINE = "is offline: nobody looks at what runs there"
-SELF = "is where this runs: its power is the last step, by hand"
+SELF = (
+    "is where this runs: its power is the last step, by hand; to keep the cluster managed, move the master role "
+    "before, by `roundsman cluster master-failover` on another node's machine"
+)
 DONE = "is {} on record already: its BMC is asked all the same"
 ASKED = "is asked, and keeps its power as it is: it has replicas of what starts"
 NOTHING_STANDS = (

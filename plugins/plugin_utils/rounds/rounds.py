@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain.agent import diagnosis
 from ..cluster import cluster as clusters
-from ..cluster import incidents, known_off
+from ..cluster import incidents, known_off, roles
 from ..placement.plan import Plan, Refusal
 from ..silent_nodes import dead_nodes
 from . import evacuation, guards, leaving, moving, unfinished, work
@@ -264,7 +264,7 @@ class _Draft:
                 self._end(incident, dict.fromkeys((*plan.refusals, *others)))
         elif is_master and is_idle:
             text = f"{node.name} is the master: it waits for the master role to move"
-            self.refuse(_refusal(node, incident, text, "no longer the master"))
+            self.refuse(_refusal(node, incident, text, f"no longer the master: {roles.TO_MOVE_MASTER}"))
         maker = self._maker(node, incident, after=tuple(job.key for job in drain))
         last = self._last(node) if is_last and not is_master else ()
         begun = leaving.Evacuation(node.name, incident.uuid, (*drain, *starts), plan.moves, last, maker)

@@ -15,7 +15,7 @@ from ...module_utils.domain.agent import diagnosis
 from ...module_utils.domain.power import power
 from ...module_utils.domain.values import errors, json_values
 from ..cluster import cluster as clusters
-from ..cluster import incidents, known_off
+from ..cluster import incidents, known_off, roles
 from ..disks import replica_texts
 from . import witnesses
 
@@ -94,6 +94,10 @@ class Step(Enum):
     FAIL_OVER = "start its instances elsewhere"
 
 
+COMMANDING = frozenset({Step.CONFIRM, Step.FENCE})
+"""The steps that command a BMC."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The next step, why, and for one that waits what would lift that; empty texts when there is nothing to tell."""
@@ -129,7 +133,9 @@ def judge(
     if not answering:
         return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
     if node.uuid == cluster.cluster.master_node:
-        return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
+        return Verdict(
+            Step.WAIT, f"{told}, and it is the master", f"the master role on another node: {roles.TO_MOVE_MASTER}"
+        )
     if known_off.is_stated_off(node):
         return _off(cluster, node, f"{told}, and a person has stated that it is off")
     second = witnesses.judge(peers)
@@ -152,6 +158,18 @@ def _unless_it_may_live(node: clusters.Node, verdict: Verdict, told: str, *, ans
     if verdict.step is Step.FENCE and booting:
         return Verdict(Step.WAIT, f"{told}, and {booting}", f"its answer, or {_power_off_by_hand(node)}")
     return verdict
+
+
+def unless_isolated(node: clusters.Node, verdict: Verdict, *, isolation: str) -> Verdict:
+    """The verdict of a controller that reaches less than half of the nodes that vote, where a text says so.
+
+    It commands no BMC, not even to power off what reads off: its readings may be wrong, or older than what another
+    controller has commanded.
+    """
+    if not isolation or verdict.step not in COMMANDING:
+        return verdict
+    cure = f"answers of at least half of the nodes that vote, or {_power_off_by_hand(node)}"
+    return Verdict(Step.WAIT, f"{verdict.reason}; {isolation}: the fault may be here", cure)
 
 
 def _power_off_by_hand(node: clusters.Node) -> str:

@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
+from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import job_filters
@@ -99,9 +101,76 @@ def test_where_another_controller_leads_the_daemon_ends_with_its_own_exit_status
 
     assert ended.value.code == 11
     assert "roundsmand ends: node1 follows epoch 5 (theirs)" in caplog.text
-    unit = (Path(__file__).parents[3] / "roles/controller/templates/roundsmand.service.j2").read_text()
-    assert "RestartPreventExitStatus=11\n" in unit
+    assert not_leading.reason(where) == "node1 follows epoch 5 (theirs)"
+    for name in ("roundsmand", "roundsman-rapi"):
+        unit = (Path(__file__).parents[3] / f"roles/controller/templates/{name}.service.j2").read_text()
+        assert "RestartPreventExitStatus=11\n" in unit
     assert not where.abnormal_ends.exists()
 
 
+def test_a_daemon_that_starts_takes_back_that_another_controller_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+    not_leading.note(where, "another one")
+
+    async def begin(*_: object, **__: object) -> NoReturn:
+        assert not_leading.reason(where) == ""
+        raise errors.Failed("enough of it")
+
+    monkeypatch.setattr(leadership.Leadership, "begin", begin)
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path)])
+    with pytest.raises(SystemExit, match="enough of it"):
+        daemon.main()
+
+
+def test_the_note_that_another_controller_leads_is_read_by_its_group_and_follows_no_link(tmp_path: Path) -> None:
+    where, elsewhere = tree.Tree(tmp_path), tmp_path / "elsewhere"
+    where.not_leading.parent.mkdir(parents=True)
+    elsewhere.write_text("mine")
+    where.not_leading.with_name(".not-leading.new").symlink_to(elsewhere)
+    not_leading.note(where, "theirs")
+    assert (not_leading.reason(where), elsewhere.read_text()) == ("", "mine")
+
+    where.not_leading.with_name(".not-leading.new").unlink()
+    not_leading.note(where, "theirs")
+    assert not_leading.reason(where) == "theirs"
+    assert where.not_leading.stat().st_mode & 0o777 == 0o640
+
+
 STATED = ("--no-voting", "--yes-do-it", "--restored")
+
+
+@pytest.mark.parametrize(("step", "status"), [(Step.BEGIN, 0), (Step.GO_ON, 0), (Step.WAIT, 1), (Step.END, 11)])
+def test_a_dry_run_prints_what_a_start_would_do_and_leaves_everything_as_it_was(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    step: Step,
+    status: int,
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+    not_leading.note(where, "another one")
+
+    async def preview(_: object, statement: leadership.Statement) -> tuple[Step, list[str]]:
+        assert statement == leadership.Statement(is_restored=True)
+        return step, ["it would do this", "and\nthat"]
+
+    monkeypatch.setattr(leadership.Leadership, "preview", preview)
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path), "--restored", "--dry-run"])
+    with pytest.raises(SystemExit) as ended:
+        daemon.main()
+
+    assert ended.value.code == status
+    assert capsys.readouterr().out == "roundsmand: it would do this\nroundsmand: and\\nthat\n"
+    assert not where.pid_file.exists()
+    assert not_leading.reason(where) == "another one"

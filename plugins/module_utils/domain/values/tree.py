@@ -121,6 +121,11 @@ class Tree:
         return self.run / "socket/roundsmand.sock"
 
     @property
+    def not_leading(self) -> Path:
+        """Left by a daemon that ended because another controller leads."""
+        return self.run / "rapi" / "not-leading"
+
+    @property
     def rapi_socket(self) -> Path:
         """The socket behind the remote API, in a folder that the local one's users and its own do not share."""
         return self.run / "rapi/roundsmand.sock"

@@ -543,6 +543,79 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_by_a_pause(tmp_path: Path, mo
     asyncio.run(scenario())
 
 
+ISOLATED = "only 2 of 6 nodes that vote answer this controller"
+
+
+def isolate(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Have the controller reach too few of the nodes that vote; returns those (UUIDs) that were said to read off."""
+    asked: list[set[str]] = []
+
+    async def isolation(off: set[str]) -> str:
+        asked.append(off)
+        return ISOLATED
+
+    monkeypatch.setattr(nodes.service.dead, "_isolation", isolation)
+    return asked
+
+
+def test_an_isolated_controller_commands_no_bmc_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        with monkeypatch.context() as isolated:
+            asked = isolate(nodes, isolated)
+            nodes.silent["node3"] = 3
+            nodes.bmc("node3", power.State.ON)
+            await nodes.lose("node3")
+            await nodes.settle()
+            assert nodes.commands == []
+            assert nodes.verdict("node3").step is dead_nodes.Step.WAIT
+            assert nodes.verdict("node3").reason.endswith(f"; {ISOLATED}: the fault may be here")
+            assert "`roundsman node power off node3 --force`" in nodes.verdict("node3").unblock
+
+            nodes.bmc("node3", power.State.OFF)
+            await nodes.settle()
+            assert nodes.commands == [], "what reads off is not commanded off either"
+            assert asked[-1] == {nodes.node("node3").uuid}
+            assert statuses(nodes) == []
+
+        await nodes.settle()
+        assert nodes.commands == ["confirm_off"]
+
+    asyncio.run(scenario())
+
+
+def test_a_command_that_waits_for_a_lock_is_canceled_once_the_controller_is_isolated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch, failover="held")
+        run, fence = await waiting_fence(nodes)
+
+        isolate(nodes, monkeypatch)
+        await nodes.service.dead.step()
+
+        assert nodes.service.queue.jobs[fence].status is values.Status.CANCELED
+        nodes.twin.finish(run)
+        await nodes.settle()
+        assert "power" not in nodes.kinds
+
+    asyncio.run(scenario())
+
+
+def test_nobody_is_asked_for_its_vote_while_no_bmc_is_to_be_commanded(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        asked = isolate(nodes, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert asked == []
+
+    asyncio.run(scenario())
+
+
 def test_a_command_of_the_daemon_before_that_has_not_ended_is_not_given_again(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
+from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
@@ -71,6 +73,12 @@ class Controller:
         async with asyncio.timeout(LIMIT):
             await made.begin(statement, on_wait=self.waits.append)
         return made
+
+    async def preview(self, statement: Statement = VOTES) -> tuple[Step, list[str]]:
+        """What a start would do, and say."""
+        made = Leadership(self.where, self.running.configuration, is_at_work=lambda: self.is_at_work)
+        async with asyncio.timeout(LIMIT):
+            return await made.preview(statement)
 
     def boot(self, *, uptime: float = 0.0) -> None:
         """Have the controller have booted since it led, so many seconds ago."""
@@ -400,6 +408,124 @@ def test_an_older_configuration_leads_once_a_person_says_that_none_is_newer(runn
     run(running, scenario)
 
 
+def test_a_restored_start_is_previewed_and_audited(running: service.Service, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        caplog.set_level(logging.INFO)
+        cluster, restored = running.configuration.current, Statement(is_restored=True)
+        followed = Kept(Epoch(5, "lost"), cluster.cluster.master_node, cluster.serial_no + 3)
+        nodes.follow("node2", followed)
+        lost = (
+            f"the configuration here is version {cluster.serial_no}, and node2 had version {followed.serial} of the "
+            "master node1 in epoch 5 (lost): what was changed since counts as lost"
+        )
+
+        step, (line,) = await first.preview()
+        assert step is Step.END
+        assert line.startswith("it would end with exit status 11: node2 had a newer configuration from its master")
+        assert line.endswith("a start that says so: `--restored`")
+        step, lines = await first.preview(restored)
+        assert step is Step.BEGIN
+        offer = (
+            "it would offer epoch 6 to the 3 nodes that answer, and lead once more than half of the 3 that vote have"
+        )
+        takeover = "another controller led before: no instance is touched before each of its nodes follows this one"
+        assert lines == [f"{offer} promised", lost, takeover]
+        assert not first.where.epoch.exists()
+        assert [nodes.follows(name) for name in ("node1", "node2", "node3")] == [None, followed, None]
+        assert audited(caplog) == []
+
+        made = await first.start(restored)
+
+        (line,) = audited(caplog)
+        assert line.startswith(f"daemon {log_output.account()}: started with --restored, and leads in {made.epoch}; ")
+        assert line.endswith(lost)
+        await first.start()
+        assert len(audited(caplog)) == 1, "a start without a statement is none"
+
+    run(running, scenario)
+
+
+def test_a_start_that_nobody_votes_for_is_previewed_and_audited(
+    running: service.Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        caplog.set_level(logging.INFO)
+        await first.start()
+        first.boot()
+        nodes.silent |= {"node1", "node2", "node3"}
+        step, (line,) = await first.preview()
+        assert step is Step.WAIT
+        assert line.startswith("it would wait: 0 of 3 nodes that vote have this one for their master")
+
+        step, lines = await first.preview(NOBODY_VOTES)
+        assert step is Step.BEGIN
+        assert lines[0] == "it would offer epoch 2 to the 0 nodes that answer, and lead once that is written"
+
+        made = await first.start(NOBODY_VOTES)
+        (line,) = audited(caplog)
+        assert line == f"daemon {log_output.account()}: started with --no-voting, and leads in {made.epoch}"
+
+    run(running, scenario)
+
+
+def test_another_node_takes_the_master_role_over_once_the_old_controller_has_ended(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        node2 = running.configuration.current.node("node2").uuid
+        moves = Statement(master=node2)
+        made = await first.start()
+        await made.step()
+        moved = Controller(running, tree.Tree(tmp_path / "elsewhere"), first.monkeypatch)
+        shutil.copytree(first.where.root, moved.where.root)
+        moved.where.epoch.unlink()
+        with pytest.raises(errors.NotLeading, match=r"heard of the controller that leads in epoch 1.*--confirm-off"):
+            await moved.start(moves)
+        assert not moved.where.epoch.exists()
+
+        await made.end()
+        assert (await moved.preview(moves))[0] is Step.BEGIN
+        assert (await moved.start(moves)).epoch is not None
+
+        followed = [nodes.follows(name) for name in ("node1", "node2", "node3")]
+        assert sum(kept is not None and kept.master == node2 for kept in followed) >= 2
+        record = controller_epoch.read(moved.where)
+        assert record is not None
+        assert record.order is not None
+        assert (record.order.epoch.number, record.order.master) == (2, node2)
+        assert record.waits | made_known(nodes, record.order.epoch) >= set(running.configuration.current.nodes)
+        with pytest.raises(errors.NotLeading, match="others have node2"):
+            await first.start()
+
+    run(running, scenario)
+
+
+def made_known(nodes: voters.Voters, epoch: Epoch) -> set[str]:
+    """The nodes (UUIDs) that follow this epoch, and so need not be waited for."""
+    return {found.node for name, found in nodes.settings.items() if epoch_of(nodes, name) == epoch}
+
+
+def test_an_old_master_that_is_off_does_not_vote(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await (await first.start()).step()
+        moved = first.copied(tmp_path / "elsewhere")
+        node2 = running.configuration.current.node("node2").uuid
+        nodes.silent |= {"node1", "node3"}
+        assert (await moved.preview(Statement(master=node2, is_master_off=True)))[0] is Step.WAIT
+        nodes.silent -= {"node3"}
+
+        made = await moved.start(Statement(master=node2, is_master_off=True))
+
+        assert made.epoch is not None
+        assert made.epoch.number == 2
+
+    run(running, scenario)
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == log_output.AUDIT]
+
+
 def test_without_the_promises_of_more_than_half_nobody_leads(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.busy = {"node1", "node2", "node3"}
@@ -490,8 +616,11 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
 
         nodes.silent |= {"node1", "node2"}
         await made.step()
-        assert running.failures.listed() == []
+        (failure,) = running.failures.listed()
+        assert "only 1 of 3 nodes that vote answer this controller; node1, node2 did not answer" in failure["text"]
         nodes.silent.clear()
+        await made.step()
+        assert running.failures.listed() == []
         nodes.follow("node2", later)
         await made.step()
         (failure,) = running.failures.listed()
@@ -501,6 +630,56 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
 
         with pytest.raises(errors.NotLeading, match=r"follow epoch 9 \(another\).* this controller led in epoch 1"):
             await made.step()
+
+    run(running, scenario)
+
+
+def test_silent_nodes_are_fenced_only_while_half_of_the_nodes_that_vote_answer(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        node2 = running.configuration.current.node("node2").uuid
+        nodes.silent |= {"node3"}
+        assert await made.isolation(()) == ""
+        nodes.asked.clear()
+        assert await made.isolation(()) == ""
+        assert sum(nodes.asked.values()) == 0, "they have answered just now"
+
+        nodes.silent |= {"node2"}
+        assert await made.isolation(()) == "", "these answers count for some seconds"
+        made._reached = (-leadership.FRESH, made._reached[1])
+        assert await made.isolation(()) == (
+            "only 1 of 3 nodes that vote answer this controller; node2, node3 did not answer"
+        )
+        assert await made.isolation({node2}) == "", "a node whose BMC reads off does not vote"
+        nodes.silent -= {"node2"}
+        assert await made.isolation(()) == ""
+
+    run(running, scenario)
+
+
+def test_a_controller_that_was_replaced_fences_nobody_and_asks_all_nodes_soon(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        for name in ("node2", "node3"):
+            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+        nodes.silent |= {"node3"}
+        made._awake.clear()
+
+        assert await made.isolation(()) == (
+            "only 1 of 3 nodes that vote answer this controller; node3 did not answer; another controller leads node2"
+        )
+        assert made._awake.is_set()
+
+    run(running, scenario)
+
+
+def test_a_controller_whose_nodes_cannot_vote_fences_as_before(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.old |= {"node1", "node2", "node3"}
+        made = await first.start()
+        assert await made.isolation(()) == ""
 
     run(running, scenario)
 

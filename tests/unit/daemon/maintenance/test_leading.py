@@ -162,17 +162,32 @@ def test_of_many_silent_nodes_some_are_named_and_the_statement_that_ends_the_wai
     assert "`roundsmand --no-voting --yes-do-it`" in verdict.unblock
 
 
-def test_another_machine_leads_only_if_a_person_says_so() -> None:
-    other = Candidate(me="b", master="a", serial=7, voters=frozenset("abc"))
-    answers = {"b": followed("a"), "c": followed("a")}
+@pytest.mark.parametrize(
+    ("voters", "answers", "is_off", "leads"),
+    [
+        pytest.param("abc", {"b": None, "c": None}, False, True, id="the old controller ended"),
+        pytest.param("abc", {"a": None, "b": None, "c": None}, False, True, id="and its node answers"),
+        pytest.param("abc", {"a": 12, "b": 12, "c": 12}, False, False, id="the old controller works"),
+        pytest.param("abc", {"b": 12, "c": 12}, False, False, id="it may be cut off"),
+        pytest.param("abc", {"b": 300, "c": 300}, False, True, id="nobody has heard of it for long"),
+        pytest.param("bc", {"b": 12, "c": 12}, True, True, id="it is off"),
+        pytest.param("abc", {"b": None}, False, False, id="less than half answer"),
+        pytest.param("ab", {"b": None}, False, False, id="of two nodes one is no majority"),
+        pytest.param("b", {"b": 12}, True, True, id="of two nodes the other is off"),
+        pytest.param("abcd", {"b": None, "c": None}, False, False, id="half is the tie of the master on record only"),
+    ],
+)
+def test_another_node_takes_the_role_over_only_if_the_controller_on_record_does_not_work(
+    voters: str, answers: dict[str, float | None], is_off: bool, leads: bool
+) -> None:
+    other = Candidate(me="b", master="a", serial=7, voters=frozenset(voters), takes_over=is_off)
+    shown = {node: followed("a", heard=heard) for node, heard in answers.items()}
 
-    refused = leading.elect(other, answers, names=NAMES)
+    verdict = leading.elect(other, shown, names=NAMES)
 
-    assert refused.reason == (
-        "0 of 3 nodes that vote have this one for their master; others have node1; node1 did not answer"
-    )
-    assert refused.unblock == "a start on node1, or with that one off `roundsman cluster master-failover` here"
-    assert leading.elect(Candidate("b", "a", 7, frozenset("abc"), takes_over=True), answers, names=NAMES).leads
+    assert verdict.leads is leads
+    if not leads:
+        assert "`roundsman cluster master-failover NODE --confirm-off`" in verdict.unblock
 
 
 def test_a_restored_configuration_leads_only_if_a_person_says_that_none_is_newer() -> None:
@@ -317,11 +332,64 @@ def test_a_node_refuses_a_lower_epoch_and_the_same_number_of_another_start() -> 
     assert not may_order(kept, Epoch(3, "three"))
 
 
-def test_who_reaches_less_than_half_of_those_that_vote_fences_nobody() -> None:
-    assert leading.may_fence(A, {"a", "b"})
-    assert not leading.may_fence(A, {"a"})
-    assert not leading.may_fence(A, {"a", "d"})
-    assert leading.may_fence(A, {"a"}, off={"b"})
+OURS, THEIRS = Epoch(5, "own"), Epoch(6, "theirs")
+OBEYS = {"own": Kept(OURS, "a", 7), "before": Kept(Epoch(4, "before"), "a", 6), "nobody": None}
+
+
+@pytest.mark.parametrize(
+    ("voters", "answers", "off", "may"),
+    [
+        pytest.param("abc", {"a": "own", "b": "own"}, "", True, id="most answer"),
+        pytest.param("abc", {"a": "own"}, "", False, id="a cut cable"),
+        pytest.param("abc", {}, "", False, id="nobody answers"),
+        pytest.param("ab", {"a": "own"}, "", True, id="the other node of two is silent"),
+        pytest.param("ab", {}, "", False, id="both of two are silent"),
+        pytest.param("a", {"a": "own"}, "", True, id="one node"),
+        pytest.param("", {}, "", True, id="no node can vote"),
+        pytest.param("abcd", {"a": "own", "b": "own"}, "", True, id="half of four"),
+        pytest.param("abc", {"a": "own", "d": "own"}, "", False, id="one that does not vote is not counted"),
+        pytest.param("abc", {"a": "own"}, "b", True, id="one that reads off does not vote"),
+        pytest.param("abcde", {"a": "own"}, "b", False, id="one that reads off of many"),
+        pytest.param("abc", {"a": "nobody", "b": "before"}, "", True, id="nodes that have not heard of it yet obey"),
+        pytest.param("abc", {"a": "own", "b": "theirs", "c": "theirs"}, "", False, id="another one leads"),
+        pytest.param("abcd", {"a": "own", "b": "theirs"}, "", False, id="half answer, and one follows another"),
+        pytest.param("abc", {"a": "own", "b": "own", "c": "theirs"}, "", True, id="one node's claim stops nothing"),
+    ],
+)
+def test_a_leader_fences_only_while_half_of_the_nodes_that_vote_answer_and_obey_it(
+    voters: str, answers: dict[str, str], off: str, may: bool
+) -> None:
+    shown = {**OBEYS, "theirs": Kept(THEIRS, "b", 8)}
+    follows = {node: shown[word] for node, word in answers.items()}
+
+    assert leading.may_fence(OURS, frozenset(voters), follows, off=off) is may
+    text = leading.isolation_text(OURS, frozenset(voters), follows, off=off, names={})
+    assert (text == "") is may
+
+
+def test_no_leader_that_was_replaced_has_half_of_the_nodes_whatever_it_reaches() -> None:
+    """For any number of nodes, any majority that follows the later epoch, and any nodes that answer."""
+    for count in range(1, 6):
+        nodes = [f"n{index}" for index in range(count)]
+        for kept in itertools.product((None, Kept(OURS, "a", 7), Kept(THEIRS, "b", 8)), repeat=count):
+            follows = dict(zip(nodes, kept, strict=True))
+            if 2 * sum(each is not None and each.epoch == THEIRS for each in kept) <= count:
+                continue
+            for reached in itertools.chain.from_iterable(itertools.combinations(nodes, n) for n in range(count + 1)):
+                answers = {node: follows[node] for node in reached}
+                assert not leading.may_fence(OURS, frozenset(nodes), answers)
+
+
+def test_a_leader_that_may_not_fence_says_which_nodes_are_silent_and_which_another_one_leads() -> None:
+    follows = {"a": Kept(OURS, "a", 7), "b": Kept(THEIRS, "b", 8)}
+    names = {"a": "node1", "b": "node2", "c": "node3", "d": "node4"}
+
+    text = leading.isolation_text(OURS, frozenset("abcd"), follows, names=names)
+
+    assert text == (
+        "only 1 of 4 nodes that vote answer this controller; node3, node4 did not answer; "
+        "another controller leads node2"
+    )
 
 
 def test_the_barrier_waits_for_each_node_that_may_still_work_for_an_earlier_epoch() -> None:
