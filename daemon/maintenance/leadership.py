@@ -258,7 +258,7 @@ class Leadership(parts.Part):
         """The epoch in which this controller led before, in this boot."""
         if here is None or here.order is None or here.boot != unsynced.boot():
             return None
-        return leading.Own(here.order.epoch, self._is_at_work())
+        return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
     async def _ask(
         self,
@@ -296,7 +296,10 @@ class Leadership(parts.Part):
                 "would change that: var/lib/roundsman/leader.json removed on them, once it is known why"
             )
         offered = epochs.Epoch(number, _new_id())
-        await asyncio.to_thread(controller_epoch.remember, self._where, offered)
+        if start.is_takeover(self._is_here):
+            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+        # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
+        await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
         kept = epochs.Kept(offered, candidate.me, candidate.serial, goes_on)
 
@@ -313,8 +316,6 @@ class Leadership(parts.Part):
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
         order = epochs.Order(offered, candidate.me, candidate.serial)
-        if start.is_takeover(self._is_here):
-            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
         self._known |= poll.answers.keys()
         await asyncio.to_thread(
             controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
@@ -402,7 +403,8 @@ class Leadership(parts.Part):
             self._failures.failed(
                 self.name,
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
-                remedy="stop the daemon of the controller that should not lead",
+                remedy="stop the daemon of the controller that should not lead; once it is stopped, restart this one, "
+                "which begins an epoch above",
             )
         elif isolation:
             self._failures.failed(

@@ -39,6 +39,7 @@ class Often:
         return dataclasses.replace(step, at=at, do=self.kinds[step.number % len(self.kinds)] if self.kinds else step.do)
 
 
+TWO = {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
 FREQUENT: dict[str, Often] = {
     "lines_not_synced": Often({"power-loss-after-record": 0.5}),
     "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
@@ -84,4 +85,20 @@ FREQUENT: dict[str, Often] = {
         every=8,
         first=8,
     ),
+    "same_number": Often({**TWO, "controllers-start-together": 1.0}, ("tag",), every=10, first=28),
+    "majority_of_all": Often(
+        {"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90, first=10
+    ),
+    "compared_before_lock": Often(
+        {**TWO, "module-is-slow": 0.6, "process-killed": 0.2}, ("move", "failover", "move"), every=20, first=2
+    ),
+    "epoch_not_synced": Often({"agents": 1.0}, ("move", "node-reboots", "power-loss"), every=30),
+    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20, first=7),
+    "off_not_read": Often(
+        TWO,
+        ("node-fails", "power-off-silent", "node-returns", "report-all", "move-many", "move-many"),
+        every=25,
+        first=4,
+    ),
+    "epoch_used_again": Often(TWO, ("move", "kill", "failover"), every=60, first=4),
 }

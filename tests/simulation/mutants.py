@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
-from tests.simulation import planted
+from tests.simulation import of_leading, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -282,7 +282,7 @@ HISTORY = (
     ),
 )
 
-MUTANTS = (*HISTORY, *planted.PLANTED)
+MUTANTS = (*HISTORY, *planted.PLANTED, *of_leading.OF_LEADING)
 
 
 @contextlib.contextmanager
@@ -322,6 +322,8 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
         for found in vars(owner).values():
             function: Any = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
             function = function.fget if isinstance(function, property) else function
+            # What a decorator has made calls the function that was written.
+            function = inspect.unwrap(function) if inspect.isfunction(function) else function
             if (
                 inspect.isfunction(function)
                 and function.__module__ == module.__name__

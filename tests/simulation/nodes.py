@@ -9,21 +9,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.daemon.maintenance import voting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.simulation import sides
+from tests.simulation.followers import Followed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
+    from tests.simulation.modules import Module
     from tests.simulation.world import World
 
 AGENT_PORT = 1817
+LEADER = "/1/leader"
 NEVER = 10**6
 ON_WIRE = 0.05
 BMC_SECONDS = 3.0
@@ -53,6 +55,10 @@ class Node:
     last: bytes = b""
     changed: list[Callable[[], object]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.followed = Followed(self.world, self.uuid, self.name, self.key)
+        self.modules: list[Module] = []
+
     @property
     def answers(self) -> bool:
         return self.is_on and not self.is_hung and not self.is_isolated
@@ -75,12 +81,16 @@ class Node:
             self.is_on, self.is_hung = False, False
             for nodes in self.world.guests.values():
                 nodes.discard(self.uuid)
+            for module in list(self.modules):
+                module.end(errors.Failed(f"{self.name} is off"))
+            self.followed.lose_power()
             self.world.tell(self.name, "is off")
             self._tell()
 
     def power_on(self) -> None:
         if not self.is_on:
             self.is_on, self.is_hung, self.boots, self.booted = True, False, self.boots + 1, self.world.now
+            self.followed.boot(self.boots)
             self.world.tell(self.name, "boots")
             self._tell()
 
@@ -155,12 +165,6 @@ class Node:
         self.last = signing.sign(message, key=self.key, now=int(at)).encode()
         return self.last
 
-    def vote(self, question: bytes) -> bytes:
-        """What its agent answers to a question who leads: no controller of this world begins an epoch."""
-        asked = votes.question(question, key=self.key, node=self.uuid)
-        answer = votes.Answer(self.uuid, asked.nonce, str(uuid.UUID(int=self.boots)))
-        return votes.sealed_answer(answer, key=self.key, now=int(self.world.now))
-
     def _tell(self) -> None:
         waiting, self.changed = self.changed, []
         for wake in waiting:
@@ -179,10 +183,10 @@ class Writer:
     def write(self, data: bytes) -> None:
         path = data.split(b" ", 2)[1].decode()
         loop = asyncio.get_running_loop()
-        pause = self._node.world.rng("wire").random() * ON_WIRE
-        if path == voting.PATH:
-            loop.call_later(pause, self._answer, self._node.vote(data.partition(b"\r\n\r\n")[2]))
+        if path == LEADER:
+            loop.call_later(_on_way(self._node.world), self._follow, data.partition(b"\r\n\r\n")[2])
             return
+        pause = self._node.world.rng("wire").random() * ON_WIRE
         if "?after=" not in path:
             loop.call_later(pause, self._answer)
             return
@@ -196,11 +200,30 @@ class Writer:
     def abort(self) -> None:
         self._is_open = False
 
-    def _answer(self, body: bytes = b"") -> None:
+    def _follow(self, question: bytes) -> None:
+        """Its agent answers who leads; the answer may be on its way while the node is lost."""
+        world = self._node.world
+        if self._node.answers and not world.happens("question-lost"):
+            given = self._node.followed.answer(question)
+            if world.happens("question-lost"):
+                return
+            asyncio.get_running_loop().call_later(_on_way(self._node.world), self._hear, given)
+
+    def _hear(self, given: bytes) -> None:
+        if self._is_open and self._node.answers:
+            self._is_open = False
+            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + given)
+            self._reader.feed_eof()
+
+    def _answer(self) -> None:
         if self._is_open and self._node.answers and self._node.world.known is not None:
             self._is_open = False
-            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + (body or self._node.report()))
+            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + self._node.report())
             self._reader.feed_eof()
+
+
+def _on_way(world: World) -> float:
+    return world.rng("questions").random() * ON_WIRE
 
 
 def open_connection(world: World) -> Callable[..., Any]:

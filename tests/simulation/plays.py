@@ -6,10 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.simulation import moves, repairs
-from tests.simulation.acts import LOOK, MOVE, RECORD, check_answers, may_break_off, may_fail, record
+from tests.simulation.acts import (
+    LOOK,
+    MOVE,
+    RECORD,
+    PlayFailed,
+    check_answers,
+    may_break_off,
+    may_fail,
+    ordered,
+    record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +92,10 @@ def _repair_command(world: World, _run: Path, step: dict[str, Any]) -> Play:
     yield MOVE
     check_answers(world, node.uuid)
     may_fail(world, "its command fails")
+    try:
+        node.followed.require(ordered(world))
+    except errors.RoundsmanError as error:
+        raise PlayFailed(str(error)) from error
     node.say(OK)
     return None
 

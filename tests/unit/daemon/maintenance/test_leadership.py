@@ -298,6 +298,28 @@ def test_a_restart_goes_on_while_most_nodes_are_silent_and_one_after_a_reboot_wa
     run(running, scenario)
 
 
+def test_a_restart_does_not_go_on_below_what_it_has_offered(running: service.Service) -> None:
+    """The nodes that promised to follow that refuse what the epoch before orders."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        nodes.busy = {"node2", "node3"}
+        starting = asyncio.create_task(first.start())
+        await until(lambda: epoch_of(nodes, "node1") != led.epoch)
+        starting.cancel()
+        nodes.silent = {"node1", "node2", "node3"}
+
+        await wait_of(first)
+
+        nodes.busy, nodes.silent = set(), set()
+        made = await first.start()
+        assert made.epoch is not None
+        assert led.epoch is not None
+        assert made.epoch.number > led.epoch.number + 1
+
+    run(running, scenario)
+
+
 @pytest.mark.parametrize("is_old", [True, False])
 def test_nodes_whose_agents_cannot_vote_leave_everything_as_it_was(running: service.Service, is_old: bool) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
@@ -754,6 +776,33 @@ def test_a_controller_that_takes_over_touches_no_instance_before_each_of_its_nod
 
         nodes.silent |= {secondary}
         assert await refusal(await second.start(), running) == "", "it has answered this controller"
+
+    run(running, scenario)
+
+
+def test_a_controller_that_takes_over_waits_for_nodes_though_its_first_offers_were_in_vain(
+    running: service.Service, tmp_path: Path
+) -> None:
+    """Those that promised to follow it then do not show any more that another controller led."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        secondary = running.configuration.current.node_name(instance.secondary_nodes[0])
+        names = {"node1", "node2", "node3"}
+        for name in sorted(names - {secondary}):
+            nodes.busy, before = names - {name}, epoch_of(nodes, name)
+            starting = asyncio.create_task(second.start())
+            await until(lambda name=name, before=before: epoch_of(nodes, name) != before)  # type: ignore[misc]
+            assert not starting.done()
+            starting.cancel()
+        nodes.busy, nodes.silent = set(), {secondary}
+
+        made = await second.start()
+
+        assert f"{secondary} has not answered" in await refusal(made, running)
 
     run(running, scenario)
 
