@@ -10,6 +10,7 @@ from ..plugins.plugin_utils.cluster import changes
 from ..plugins.plugin_utils.config import store
 from . import audit, faults
 from .failures import Failures
+from .writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ class Configuration:
         self._current = self._head = store.read(where.config)
         self._waiting: list[asyncio.Future[None]] = []
         self._writing: list[asyncio.Future[None]] = []
+        self._thread = Writer(PART)
         self._writer: asyncio.Task[None] | None = None
         self._defect: Exception | None = None
 
@@ -116,7 +118,7 @@ class Configuration:
             self._writing = waiting
             try:
                 write = store.write_again if version is self._current else store.write
-                await asyncio.to_thread(write, self._path, version)
+                await self._thread.write(write, self._path, version)
             except (errors.StoreFailed, errors.InvalidInput) as error:
                 self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 self._head = self._current

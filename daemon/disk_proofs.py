@@ -10,7 +10,7 @@ from ..plugins.module_utils.domain.values import errors
 from ..plugins.plugin_utils import durable_files
 from . import configuration
 from .jobs import submission
-from .locks import desk
+from .locks import table_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ PROOF = ".proof"
 
 def beside(where: tree.Tree) -> dict[str, Path]:
     """The parts whose failures a proof can end, and a file of each: a proof is written beside it."""
-    return {configuration.PART: where.config, submission.PART: where.queue / "job.json", desk.PART: where.locks}
+    return {configuration.PART: where.config, submission.PART: where.queue / "job.json", table_file.PART: where.locks}
 
 
 async def keep_proving(files: Mapping[str, Path], failures: Failures, *, interval: float = INTERVAL) -> None:

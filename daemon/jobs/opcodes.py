@@ -83,6 +83,9 @@ class Driver:
                 )
                 await asyncio.sleep(RETRY_SECONDS)
         self.release(job)
+        # On a full disk they are free all the same, and the next change of the table writes it down.
+        with contextlib.suppress(errors.StoreFailed):
+            await self._ports.desk.written()
 
     def _report_stuck(self, job: int, defect: Exception) -> None:
         LOG.critical("job %s is stuck because of an internal error", job, exc_info=defect)
@@ -105,11 +108,7 @@ class Driver:
 
     def release(self, job: int) -> None:
         """Give back what a job holds and waits for."""
-        try:
-            self._ports.desk.release(values.lock_owner(job))
-        except errors.StoreFailed:
-            # They are free, and the next change of the table writes it down.
-            LOG.exception("the locks of job %s are free, but that could not be written", job)
+        self._ports.desk.release(values.lock_owner(job))
 
     def interrupt(self, job: int) -> None:
         """Have what an opcode does now ended, be it processes or a delay; it is settled like a lost one."""
@@ -163,13 +162,14 @@ class Driver:
         return True
 
     async def _acquire(self, job: int, index: int, made: registry.Made) -> None:
-        """Wait for the locks that an opcode needs when it has them: what it is about may move while it waits."""
+        """Be granted the locks that an opcode needs when it has them: what it is about may move while it waits."""
         is_settled = False
         while not is_settled:
             opcode, wants = self._book.jobs[job].opcodes[index], made.wants(self._ports.configuration.current)
             if not self._has(job, wants):
                 self.release(job)
-            await self._ports.desk.acquire(values.lock_owner(job), wants, priority=opcode.priority, purpose=opcode.kind)
+            owner = values.lock_owner(job)
+            await self._ports.desk.wait_for_grant(owner, wants, priority=opcode.priority, purpose=opcode.kind)
             is_settled = self._has(job, made.wants(self._ports.configuration.current))
 
     def _has(self, job: int, wants: Mapping[str, locks.Mode]) -> bool:
@@ -181,16 +181,19 @@ class Driver:
         is_repeated = recovery.recover(status=status, execution=made.execution) is recovery.Step.REPEAT
         if status is not values.Status.RUNNING and (text := made.moot(self._ports.configuration.current)):
             self._book.end(job, index, values.Status.SUCCESS, text)
-        elif made.execution is Execution.CHANGE:
+            return
+        if made.execution in {Execution.PLAY, Execution.DELAY}:
+            await self._turns.take_slot(job)
+        # Whoever waits for the disk has its slot already, which nobody less urgent gets meanwhile.
+        await self._ports.desk.written()
+        if made.execution is Execution.CHANGE:
             await self._inside.change(job, index, made, is_repeated=is_repeated)
         elif made.execution is Execution.SUBMIT:
             await self._inside.submit(job, index, made, is_repeated=is_repeated)
+        elif made.execution is Execution.DELAY:
+            await self._inside.delay(job, index, made)
         else:
-            await self._turns.take_slot(job)
-            if made.execution is Execution.DELAY:
-                await self._inside.delay(job, index, made)
-            else:
-                await plays.run(self._ports, self._book, made, job=job, index=index, owner=values.lock_owner(job))
+            await plays.run(self._ports, self._book, made, job=job, index=index, owner=values.lock_owner(job))
 
 
 class Inside:
@@ -242,7 +245,7 @@ class Inside:
                 self._begin(job, index, is_durable=False)
                 self._end(job, index, {"jobs": [], "planned": [_shown(each) for each in jobs]})
                 return
-            self._ports.store.save_plan(job, index, jobs)
+            await self._ports.store.save_plan(job, index, jobs)
             self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
         await self._submit.submit(jobs)
         text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"

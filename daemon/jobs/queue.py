@@ -134,9 +134,7 @@ class Queue:
         at_work = {values.lock_owner(job.id) for job in self.jobs.values() if _is_running(job)}
         for owner in self._ports.desk.table.owners():
             if not owner.livelock and owner not in at_work:
-                # On a full disk they are free all the same, and the next change of the table writes it down.
-                with contextlib.suppress(errors.StoreFailed):
-                    self._ports.desk.release(owner)
+                self._ports.desk.release(owner)
         for job in list(self.jobs.values()):
             if _is_running(job):
                 self._scheduler.adopt(job)
@@ -302,6 +300,7 @@ class Queue:
         for task in self._tidying:
             task.cancel()
         await self._scheduler.stop()
+        await self._ports.desk.landed()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:
         self.keep_numbers(job.id for job in jobs)

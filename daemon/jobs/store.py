@@ -22,6 +22,7 @@ import pydantic_core
 
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, sealed_json
+from ..writing import Writer
 from . import values
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._is_named = False
+        self._thread = Writer("plans of jobs")
         self.archive = Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -259,15 +261,13 @@ class Store:
         """Where the run of an opcode keeps its files."""
         return self._folder / str(job) / str(index)
 
-    def save_plan(self, job: int, index: int, planned: Sequence[values.Job]) -> None:
-        """Make the jobs durable that an opcode is about to submit.
+    async def save_plan(self, job: int, index: int, planned: Sequence[values.Job]) -> None:
+        """Make the jobs durable that an opcode is about to submit, by a thread; a later plan replaces an earlier one.
 
         Raises:
             StoreFailed: they could not be written.
         """
-        run = self.run_folder(job, index)
-        run.mkdir(mode=0o750, parents=True, exist_ok=True)
-        durable_files.replace(run / "jobs.json", sealed_json.seal(_PLAN.dump_json({"jobs": tuple(planned)})))
+        await self._thread.write(_write_plan, self.run_folder(job, index), tuple(planned))
 
     def plan(self, job: int, index: int) -> tuple[values.Job, ...]:
         """The jobs that an opcode was about to submit.
@@ -342,6 +342,11 @@ class Store:
             # The damaged file still stands, and is found again at the next start.
             LOG.exception("job %s: its damaged file could not be set aside", number)
         return stands_in
+
+
+def _write_plan(run: Path, planned: tuple[values.Job, ...]) -> None:
+    run.mkdir(mode=0o750, parents=True, exist_ok=True)
+    durable_files.replace(run / "jobs.json", sealed_json.seal(_PLAN.dump_json({"jobs": planned})))
 
 
 def _undo(folder: Path) -> None:

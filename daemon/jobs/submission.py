@@ -10,6 +10,7 @@ from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.rounds import unfinished, work
 from ..failures import Failures
+from ..writing import Writer
 from . import store, values
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class Arrivals:
     ) -> None:
         self._failures = failures or Failures()
         self._store = queue
+        self._thread = Writer(PART)
         self._admit = admit
         self._waiting: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
         self._writing: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
@@ -214,7 +216,7 @@ class Arrivals:
             self._waiting = []
             jobs = [job for some, _ in batch for job in some]
             try:
-                await asyncio.to_thread(self._store.save_new, jobs)
+                await self._thread.write(self._store.save_new, jobs)
             except errors.StoreFailed as error:
                 self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 _fail(batch, errors.StoreFailed(str(error)))

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors
-from ...plugins.plugin_utils import durable_files, livelocks, sealed_json
+from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.cluster.locks import Mode
 from ..failures import Failures
 from . import holders, table
+from .table_file import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0
-PART = "lock table"
 
 
 async def ended(livelock: Path) -> None:
@@ -70,14 +70,19 @@ def _may_live(livelock: Path) -> bool:
 
 
 class Desk:
-    """Hands out locks; every change is in `locks.data` before anybody acts on it."""
+    """Hands out locks; every grant is in `locks.data` before its owner acts on it.
+
+    What is released is free at once, and in `locks.data` soon: a restart before that finds it held by a job that is not
+    at work, or a play that has ended, and frees it.
+    """
 
     def __init__(self, path: Path, *, clock: Callable[[], float], failures: Failures | None = None) -> None:
         self._failures = failures or Failures()
         self.table = table.Table()
         self._path = path
         self._clock = clock
-        self._grants: dict[holders.Owner, asyncio.Future[bool]] = {}
+        self._file = TableFile(path, self._rows, failures=self._failures)
+        self._grants: dict[holders.Owner, asyncio.Future[None]] = {}
         self._watches: dict[holders.Owner, asyncio.Task[None]] = {}
 
     async def acquire(
@@ -89,16 +94,36 @@ class Desk:
         purpose: str = "",
         time_limit: float | None = None,
     ) -> None:
-        """Wait until all wanted locks are granted together.
+        """Wait until all wanted locks are granted together, and that is on the disk.
 
         Raises:
             LockRefused: against the order of levels, not granted within `time_limit` seconds, or the owner has ended.
             StoreFailed: the grant could not be made durable; the owner holds it until it is released.
+            StateUnknown, Defect: the daemon ends.
+        """
+        await self.wait_for_grant(owner, wants, priority=priority, purpose=purpose, time_limit=time_limit)
+        if wants:
+            await self.written()
+
+    async def wait_for_grant(
+        self,
+        owner: holders.Owner,
+        wants: Mapping[str, Mode],
+        *,
+        priority: int = 0,
+        purpose: str = "",
+        time_limit: float | None = None,
+    ) -> None:
+        """Wait until all wanted locks are granted together: nobody else gets them, but until `written` nobody acts.
+
+        Raises:
+            LockRefused: as for `acquire`.
         """
         granted = self.table.request(owner, wants, priority=priority, purpose=purpose, now=self._clock())
         self._watch(owner)
-        is_saved = False
-        if owner not in granted:
+        if owner in granted:
+            self._tell(granted)
+        else:
             waiting = self._grants[owner] = asyncio.get_running_loop().create_future()
             self._tell(granted)
             try:
@@ -110,38 +135,34 @@ class Desk:
                     raise errors.LockRefused(
                         f"locks not granted within {time_limit:g} s: they are held or awaited by {blockers}"
                     )
-                is_saved = waiting.result()
+                waiting.result()
             except asyncio.CancelledError:
                 self.forget_request(owner)
                 raise
             finally:
                 self._grants.pop(owner, None)
-        else:
-            self._tell(granted)
-        if wants and not is_saved:
-            self._save()
 
     def release(self, owner: holders.Owner, names: Iterable[str] | None = None) -> None:
-        """Free some of the locks of an owner, or everything it holds or waits for."""
+        """Free some of the locks of an owner, or everything it holds or waits for; that is written by and by."""
         if not self.table.locks_of(owner) and not self.table.is_waiting(owner):
             return
         granted = self.table.release(owner, names)
         waiting = self._grants.get(owner)
         if names is None and waiting is not None and not waiting.done():
             waiting.set_exception(errors.LockRefused(f"{owner.name} has ended, and what it waited for is withdrawn"))
-        self._save_and_tell(granted)
+        self._free(granted)
 
     def forget_request(self, owner: holders.Owner) -> None:
         """Take back what an owner waits for; what it holds it keeps."""
         self._tell(self.table.withdraw(owner))
 
     def downgrade(self, owner: holders.Owner, names: Iterable[str]) -> None:
-        """Share what an owner holds alone.
+        """Share what an owner holds alone; that is written by and by.
 
         Raises:
             LockRefused: it does not hold one of them.
         """
-        self._save_and_tell(self.table.downgrade(owner, names))
+        self._free(self.table.downgrade(owner, names))
 
     def reprioritize(self, owner: holders.Owner, priority: int) -> None:
         """Let an owner wait with another priority."""
@@ -165,13 +186,26 @@ class Desk:
                 f"{self._path} is damaged: {error}; move it aside when no process of an opcode and no play is at work"
             ) from error
 
-    def write_again(self) -> None:
-        """Rewrite the table to a new file.
+    async def write_again(self) -> None:
+        """Rewrite the table to a new file, and return when it is durable.
 
         Raises:
-            StoreFailed, StateUnknown: it could not be made durable.
+            StoreFailed, StateUnknown, Defect: it could not be made durable.
         """
-        self._save()
+        self._file.changed()
+        await self._file.written()
+
+    async def written(self) -> None:
+        """Return once the table is on the disk as it is.
+
+        Raises:
+            StoreFailed, StateUnknown, Defect: it could not be made durable.
+        """
+        await self._file.written()
+
+    async def landed(self) -> None:
+        """Wait until nothing is being written."""
+        await self._file.landed()
 
     def _take_over(self, row: Mapping[str, Any]) -> None:
         owner = holders.Owner(row["owner"], row["livelock"])
@@ -181,43 +215,30 @@ class Desk:
         self.table.restore(owner, held, holders.Holding(row["purpose"], row["since"]))
         self._watch(owner)
 
-    def _save_and_tell(self, granted: list[holders.Owner]) -> None:
-        is_saved = False
-        try:
-            self._save()
-            is_saved = True
-        finally:
-            # On a full disk too: each of them makes its grant durable itself before it acts, or fails.
-            self._tell(granted, is_saved=is_saved)
+    def _free(self, granted: list[holders.Owner]) -> None:
+        self._file.changed()
+        self._tell(granted)
+        self._file.write()
 
-    def _tell(self, granted: list[holders.Owner], *, is_saved: bool = False) -> None:
+    def _tell(self, granted: list[holders.Owner]) -> None:
+        """Each of them waits until its grant is on the disk before it acts."""
+        if granted:
+            self._file.changed()
         for owner in granted:
             future = self._grants.get(owner)
             if future is not None and not future.done():
-                future.set_result(is_saved)
+                future.set_result(None)
 
     def _watch(self, owner: holders.Owner) -> None:
         async def wait() -> None:
             await ended(Path(owner.livelock))
             del self._watches[owner]
-            try:
-                self.release(owner)
-            except errors.StoreFailed:
-                # They are free, and the next change of the table writes it down.
-                LOG.exception("the locks of %s are free, but that could not be written", owner.name)
+            self.release(owner)
 
         if owner.livelock and owner not in self._watches:
             self._watches[owner] = asyncio.get_running_loop().create_task(wait())
             # Nobody else would free its locks.
             self._watches[owner].add_done_callback(self._failures.watch(f"the watch of {owner.name}"))
-
-    def _save(self) -> None:
-        try:
-            durable_files.replace(self._path, sealed_json.seal(json.dumps({"held": self._rows()}, indent=1).encode()))
-        except errors.StoreFailed as error:
-            self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
-            raise
-        self._failures.recovered(PART)
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

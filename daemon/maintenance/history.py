@@ -13,6 +13,7 @@ from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, sealed_json
 from ..failures import Failures
 from ..jobs import values
+from ..writing import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,11 +41,15 @@ class History:
     def __init__(self, folder: Path, *, failures: Failures | None = None) -> None:
         self._folder = folder
         self._failures = failures or Failures()
+        self._thread = Writer("rounds")
         self._damaged: set[int] = set()
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
 
     def write(self, number: int, *, started: float, plan: dict[str, Any], jobs: tuple[values.Job, ...]) -> None:
-        """Keep a round with its plan and its jobs, so that a crash between plan and submission loses none of them."""
+        """Keep a round with its plan and its jobs, so that a crash between plan and submission loses none of them.
+
+        The event loop waits for it: what was planned for is committed at the same moment, or other things are true.
+        """
         content = {
             "round": number,
             "started": started,
@@ -56,13 +61,13 @@ class History:
         for old in self._numbers()[:-KEPT]:
             self._path(old).unlink(missing_ok=True)
 
-    def set_submitted(self, number: int) -> None:
-        """Mark that the jobs of a round are in the queue: from now on it is never resumed.
+    async def set_submitted(self, number: int) -> None:
+        """Mark that the jobs of a round are in the queue, by a thread: from now on it is never resumed.
 
         Raises:
             StoreFailed: the file is missing or damaged, or cannot be written.
         """
-        self._replace(number, {**self._content(number), "submitted": True})
+        await self._thread.write(self._replace, number, {**self._content(number), "submitted": True})
 
     def planned(self, number: int) -> PlannedRound | None:
         """A round as it was planned; None when its file is missing or damaged, which is reported.

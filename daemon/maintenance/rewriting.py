@@ -70,7 +70,7 @@ async def write_again(where: tree.Tree, *, configuration: Configuration, desk: D
     """
     # Who has them in memory writes them: a play by hand may record in a daemon that is read-only.
     await configuration.write_again()
-    desk.write_again()
+    await desk.write_again()
     count = await asyncio.to_thread(_write_files, where, configuration.current.maintenance.round)
     unsynced.clear(where)
     LOG.info("all state was written again: %d files beside the configuration and the lock table", count)

@@ -134,7 +134,7 @@ class Rounds:
             await self._queue.submit(jobs)
         except errors.InvalidInput as error:
             LOG.warning("round %s is not resumed: its jobs cannot be submitted: %s", number, error)
-        self._history.set_submitted(number)
+        await self._history.set_submitted(number)
 
     @contextlib.asynccontextmanager
     async def between_steps(self) -> AsyncIterator[None]:
@@ -380,7 +380,7 @@ class Rounds:
         await self._configuration.commit(submitted)
         LOG.info("round %s starts: %s jobs, %s refusals", number, len(jobs), len(plan.refusals))
         await self._queue.submit(jobs)
-        self._history.set_submitted(number)
+        await self._history.set_submitted(number)
         self._settled = number
 
     def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:

@@ -83,6 +83,11 @@ class Disk:
                 del self._names[source][old]
             self._names.setdefault(target, {})[new] = moved
 
+    def durable(self, path: Path) -> bytes:
+        """What a file has for certain after a loss of power; b'' where there may be none."""
+        names = self._names.get(_inode(path.parent), {})
+        return self._content.get(names.get(path.name, 0), b"")
+
     def moves(self, source: Path, target: Path) -> None:
         """A file or folder is about to get a name in another folder: both change at once, whichever is synced."""
         old, new = os.path.split(source), os.path.split(target)

@@ -81,9 +81,9 @@ HISTORY = (
         (
             Edit(
                 CONFIGURATION,
-                "                await asyncio.to_thread(write, self._path, version)\n",
+                "                await self._thread.write(write, self._path, version)\n",
                 "                self._current = version\n                self._on_change()\n"
-                "                await asyncio.to_thread(write, self._path, version)\n",
+                "                await self._thread.write(write, self._path, version)\n",
             ),
         ),
     ),
@@ -196,15 +196,14 @@ HISTORY = (
         ),
     ),
     Mutant(
-        "full_disk_ends_start",
+        "locks_not_awaited",
         17,
-        "a full disk while stale locks are freed ends the start of the daemon (0980d8e2)",
+        "an opcode goes on with locks that are not on the disk yet (found in review)",
         (
             Edit(
-                QUEUE,
-                "                with contextlib.suppress(errors.StoreFailed):\n"
-                "                    self._ports.desk.release(owner)\n",
-                "                self._ports.desk.release(owner)\n",
+                OPCODES,
+                "less urgent gets meanwhile.\n        await self._ports.desk.written()\n",
+                "less urgent gets meanwhile.\n",
             ),
         ),
     ),

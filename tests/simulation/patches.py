@@ -164,6 +164,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch("asyncio", "open_connection", nodes.open_connection, "the network has the nodes of the world"),
     Patch(f"{PACKAGE}.daemon.service", "Reader", nodes.reader, "it read BMCs in a process of its own"),
     Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
+    Patch(f"{PACKAGE}.daemon.writing:Writer", "_submit", threads.in_order, "the same, one after the other"),
     Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),
     Patch(f"{PACKAGE}.daemon.maintenance.reports", "ThreadPoolExecutor", lambda _: threads.Pool, "the same"),
     Patch(f"{PACKAGE}.daemon.jobs.process", "_in_own_thread", threads.in_own_thread, "as `to_thread`"),

@@ -172,9 +172,24 @@ def spawn(world: World, cwd: Path) -> Child:
         world.violated(f"run {run.parent.name}/{run.name} is started while its process runs")
     if run in world.begun:
         world.violated(f"run {run.parent.name}/{run.name} is begun twice")
+    _check_durable(world, run)
     world.tell("process", f"{run.parent.name}/{run.name}", "is started")
     world.processes[run] = Process(world, run)
     return Child(world.processes[run])
+
+
+def _check_durable(world: World, run: Path) -> None:
+    """What a process works under is found after a loss of power: that its job runs, and its locks."""
+    lib = world.root / "var/lib/roundsman"
+    name, *rest = run.relative_to(lib / "queue").parts
+    table = json.loads(world.disk.durable(lib / "locks.data") or '{"held": []}')
+    held = {lock: mode for row in table["held"] if row["owner"] == f"job {name}" for lock, mode in row["locks"].items()}
+    granted = json.loads((run / "granted.json").read_bytes())
+    if missing := sorted(lock for lock, mode in granted.items() if held.get(lock) != mode):
+        world.violated(f"run {name}/{'/'.join(rest)} is started under locks that are not on the disk: {missing}")
+    job = json.loads(world.disk.durable(lib / "queue" / name / "job.json") or '{"opcodes": []}')
+    if "running" not in {opcode["status"] for opcode in job["opcodes"]}:
+        world.violated(f"run {name}/{'/'.join(rest)} is started by a job that does not run on the disk")
 
 
 def is_alive(world: World, livelock: Path) -> bool:

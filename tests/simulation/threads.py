@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
     from tests.simulation.world import World
 
+SOONEST = 1e-6
+"""Seconds from one answer of a thread to its next."""
 LONGEST = 0.02
 """Seconds that most pieces take at the most; one in ten takes up to fifty times as much."""
 
@@ -40,20 +44,59 @@ def _done(world: World, act: Callable[[], Any]) -> asyncio.Future[Any]:
             future.set_result(result) if error is None else future.set_exception(error)
 
     def work() -> None:
-        world.refuse_the_dead()
         result, failure = None, None
-        if world.happens("kill-in-thread"):
-            world.kill("before a thread's work")
         try:
-            result = act()
+            result = _work(world, act)
         except Exception as error:  # noqa: BLE001 - it is raised where the call is awaited
             failure = error
-        if world.happens("kill-in-thread"):
-            world.kill("after a thread's work")
         loop.call_later(_pause(world), tell, result, failure)
 
     loop.call_later(_pause(world), work)
     return future
+
+
+class _Line:
+    """What one thread has to do, in its order, and until when its answers are on their way."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Callable[[], Callable[[], None]]] = deque()
+        self.heard = 0.0
+
+
+def in_order(world: World) -> Callable[[Any, Callable[[], Callable[[], None]]], None]:
+    """As the thread of a `Writer`: one piece of work after the other, whose answers are heard in that order."""
+    lines: weakref.WeakKeyDictionary[Any, _Line] = weakref.WeakKeyDictionary()
+
+    def work(line: _Line) -> None:
+        loop = asyncio.get_running_loop()
+        answer = _work(world, line.waiting[0])
+        line.heard = max(line.heard + SOONEST, loop.time() + _pause(world))
+        loop.call_at(line.heard, answer)
+        line.waiting.popleft()
+        if line.waiting:
+            loop.call_later(_pause(world), work, line)
+
+    def submit(writer: Any, act: Callable[[], Callable[[], None]]) -> None:
+        line = lines.setdefault(writer, _Line())
+        line.waiting.append(act)
+        if len(line.waiting) == 1:
+            asyncio.get_running_loop().call_later(_pause(world), work, line)
+
+    return submit
+
+
+def _work(world: World, act: Callable[[], Any]) -> Any:
+    """Do a piece of work of a thread; the daemon may be killed before and after."""
+    world.refuse_the_dead()
+    if world.happens("kill-in-thread"):
+        world.kill("before a thread's work")
+    world.in_thread = True
+    try:
+        return act()
+    finally:
+        world.in_thread = False
+        if world.happens("kill-in-thread"):
+            world.kill("after a thread's work")
 
 
 def _pause(world: World) -> float:

@@ -107,6 +107,7 @@ class World:
         self.plays: dict[Path, Play] = {}
         self.misplaced: set[str] = set()
         self.acting: Process | None = None
+        self.in_thread = False
         self.nodes: dict[str, Node] = {}
         self.disks: Disks | None = None
         self.cut_links: set[frozenset[str]] = set()

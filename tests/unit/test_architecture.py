@@ -68,6 +68,7 @@ SHARED = {
     "daemon.faults",
     "daemon.news",
     "daemon.settings",
+    "daemon.writing",
 }
 DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.api")
 ALSO = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +64,20 @@ def test_commits_that_come_together_share_a_write(where: tree.Tree, disk: Disk) 
         assert len(told) == disk.writes
         assert {f"t{n}" for n in range(20)} < set(store.read(where.config).cluster.tags)
         assert store.read(where.config) == one.current
+
+    asyncio.run(story())
+
+
+def test_threads_that_hang_keep_no_commit_waiting(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        one, over = configuration.Configuration(where, clock=lambda: 1.0), threading.Event()
+        hanging = [asyncio.ensure_future(asyncio.to_thread(over.wait)) for _ in range(100)]
+        try:
+            after = await asyncio.wait_for(one.commit(lambda _: tagged("a")), 20)
+        finally:
+            over.set()
+            await asyncio.gather(*hanging)
+        assert one.current is after
 
     asyncio.run(story())
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import opcodes, settling, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves
 
 from tests.unit.daemon import twins
@@ -30,6 +32,35 @@ def test_a_job_that_waits_for_locks_is_canceled_and_leaves_the_table(daemon: dae
         assert twin.ran == ["power 1/0"]
 
     daemon.run(act, outcomes={"power": "held"})
+
+
+def test_a_job_that_is_canceled_while_its_plan_is_written_submits_nothing(daemon: daemons.Daemon) -> None:
+    begun, over, real = threading.Event(), threading.Event(), durable_files.replace
+
+    def slow(path: Path, data: bytes, **options: Any) -> None:
+        if path.name == "jobs.json":
+            begun.set()
+            over.wait(twins.LIMIT)
+        real(path, data, **options)
+
+    async def act(running: service.Service, _twin: twins.Processes) -> None:
+        daemon.monkeypatch.setattr(durable_files, "replace", slow)
+        node = running.configuration.current.node("node1").uuid
+        evacuation = values.Opcode("node_evacuate", {"node": node, "mode": "all"})
+        await running.queue.submit([twins.job(0, evacuation)])
+        try:
+            await asyncio.to_thread(begun.wait, twins.LIMIT)
+            canceled = await asyncio.wait_for(running.queue.cancel(1, kill=False), twins.LIMIT)
+            assert canceled.status is daemons.CANCELED
+            assert running.desk.table.held == {}
+        finally:
+            over.set()
+        await running.queue.submit([twins.job(0, daemons.drain(running))])
+        await twins.jobs_end(running)
+        assert set(twins.statuses(running).values()) == {"canceled", "success"}
+        assert daemons.on_disk(running) == running.queue.jobs
+
+    daemon.run(act)
 
 
 def test_a_job_that_waits_for_a_slot_is_canceled_and_gives_its_locks_back(daemon: daemons.Daemon) -> None:

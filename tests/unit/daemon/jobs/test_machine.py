@@ -74,9 +74,13 @@ class Machine(RuleBasedStateMachine):
     def act(self, work: Any) -> Any:
         async def rested() -> Any:
             found = await work
-            # The configuration is written by a thread, and told about; all else is a few turns of the loop.
-            for _ in range(40):
-                await asyncio.sleep(0)
+            # The configuration and locks are written by threads, and told about; all else is a few turns of the loop.
+            is_writing = True
+            while is_writing:
+                for _ in range(40):
+                    await asyncio.sleep(0)
+                is_writing = self.running.desk._file._writer is not None
+                await self.running.desk.landed()
             return found
 
         return self.loop.run_until_complete(rested())

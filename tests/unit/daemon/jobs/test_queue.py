@@ -37,6 +37,7 @@ def test_opcodes_run_in_order_each_with_its_locks_and_its_changes(daemon: daemon
         assert running.configuration.current.node("node4").drained
         assert running.desk.table.held == {}
         assert daemons.on_disk(running) == running.queue.jobs
+        await running.desk.landed()
         assert json.loads(running.where.locks.read_bytes())["held"] == []
 
     daemon.run(act)

@@ -6,13 +6,14 @@ import dataclasses
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 from tests.unit.daemon import twins
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.jobs import process
 
 
 @contextlib.contextmanager
@@ -91,14 +93,16 @@ def test_a_full_disk_ends_no_daemon_that_frees_the_locks_of_an_ended_job(daemon:
     daemon.run(hold)
 
     async def act(running: service.Service, _twin: twins.Processes) -> None:
-        def full() -> None:
+        def full(*_: object, **_options: object) -> None:
             raise errors.StoreFailed("the disk is full")
 
         assert list(running.desk.table.held) == ["node/x"]
-        daemon.monkeypatch.setattr(running.desk, "_save", full)
-        running.queue.resume()
-        assert running.desk.table.held == {}
-        await asyncio.sleep(0)
+        with daemon.monkeypatch.context() as patched:
+            patched.setattr(durable_files, "replace", full)
+            running.queue.resume()
+            assert running.desk.table.held == {}
+            await running.desk.landed()
+        assert [failing["part"] for failing in running.failures.listed()] == ["lock table"]
 
     daemon.run(act)
 
@@ -128,6 +132,35 @@ def test_a_run_that_never_began_is_started(daemon: daemons.Daemon) -> None:
         await twins.jobs_end(running)
         assert daemons.reads(running, 1) == ["success", "success"]
         assert twin.ran == ["migrate 1/0"]
+
+    daemon.run(act)
+
+
+def test_a_run_whose_locks_were_lost_is_started_only_once_they_are_on_the_disk_again(daemon: daemons.Daemon) -> None:
+    run = started(daemon)
+    for path in (run / "began", run / "changes.jsonl", tree.Tree(daemon.lab.controller).locks):
+        path.unlink()
+    real, writes = durable_files.replace, count()
+
+    def full_at_first(path: Path, data: bytes, **options: Any) -> None:
+        if path.name == "locks.data" and next(writes) < 2:
+            raise errors.StoreFailed("the disk is full")
+        real(path, data, **options)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        def start(run: Path, spec: process.Spec) -> None:
+            if spec.kind == "migrate":
+                held = json.loads(running.where.locks.read_bytes())["held"] if running.where.locks.exists() else []
+                on_disk.append([row["owner"] for row in held])
+            begin(run, spec)
+
+        begin, on_disk = twin.start, list[list[str]]()
+        daemon.monkeypatch.setattr(twin, "start", start)
+        daemon.monkeypatch.setattr(durable_files, "replace", full_at_first)
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["success", "success"]
+        assert on_disk == [["job 1"]]
 
     daemon.run(act)
 
@@ -195,6 +228,7 @@ def test_a_lost_run_fails_its_changes_stand_its_instance_is_looked_for_and_its_l
         assert [one.partition(" ")[0] for one in twin.ran] == ["find_instance"]
         assert daemons.primary(running) == "node2"
         assert running.desk.table.held == {}
+        await running.desk.landed()
         assert json.loads(running.where.locks.read_bytes())["held"] == []
 
     daemon.run(act)

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import rules, scheduler, submission, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
@@ -16,6 +18,8 @@ from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ansible_collections.roundsman.cluster.daemon import service
 
 
@@ -62,9 +66,9 @@ def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: dae
         (first,) = await twins.until_held(twin)
         low = dataclasses.replace(daemons.move(running, 1), priority=10)
         await running.queue.submit([twins.job(2, low)])
-        await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
         await running.queue.submit([twins.job(3, dataclasses.replace(daemons.move(running, 2), priority=-10))])
-        await daemons.until(running, lambda: twins.statuses(running)[3] == "waiting")
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 2)
         twin.finish(first)
         await daemons.until(running, lambda: twins.statuses(running)[3] == "running")
         assert twins.statuses(running)[2] == "waiting"
@@ -74,8 +78,10 @@ def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: dae
 
 
 def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(daemon: daemons.Daemon) -> None:
+    daemon.monkeypatch.setattr(scheduler, "RESERVED", 1)
+
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        await running.queue.submit([twins.job(1, daemons.health(running))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "fence", node="node3"))])
         (first,) = await twins.until_held(twin)
         await running.queue.submit([twins.job(2, dataclasses.replace(daemons.move(running), kind="failover"))])
         await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
@@ -84,13 +90,14 @@ def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(da
         twin.finish(first)
         await running.queue.wait(2, seconds=twins.LIMIT)
         assert "did not answer when it was last asked" in running.queue.jobs[2].text
-        assert twin.ran == ["health 1/0"]
-        await running.queue.submit([twins.job(3, daemons.delay())])
+        assert twin.ran == ["power 1/0"]
+        await running.queue.submit([twins.job(3, daemons.power(running, "confirm_off", node="node3"))])
+        twin.finish((await twins.until_held(twin))[0])
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success", 2: "error", 3: "success"}
         assert running.queue.summary()["slots"] == {"taken": 0, "limit": 1, "awaited": 0}
 
-    daemon.run(act, limit=1, outcomes={"health": "held"})
+    daemon.run(act, limit=1, outcomes={"power": "held"})
 
 
 @pytest.mark.parametrize("command", ["fence", "confirm_off"])
@@ -125,13 +132,14 @@ def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Dae
         await running.queue.submit([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
         await running.queue.submit([twins.job(2, daemons.delay(0, 10, x="exclusive"))])
-        await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
         urgent = [twins.job(3, daemons.delay(60, 0)), twins.job(4, daemons.delay(0, -10, x="exclusive"))]
         await running.queue.submit(urgent)
         await daemons.until(running, lambda: twins.statuses(running)[4] == "waiting")
         twin.finish(first)
         await asyncio.wait_for(running.queue.wait(4, seconds=twins.LIMIT), twins.LIMIT)
-        assert twins.statuses(running) == {1: "success", 2: "success", 3: "running", 4: "success"}
+        expected = {1: "success", 2: "success", 3: "running", 4: "success"}
+        await daemons.until(running, lambda: twins.statuses(running) == expected)
 
     daemon.run(act, limit=1, outcomes={"health": "held"})
 
@@ -147,6 +155,31 @@ def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None
         await twins.jobs_end(running)
 
     daemon.run(act, limit=2)
+
+
+def test_jobs_that_wait_for_the_disk_with_their_locks_let_no_others_take_locks(daemon: daemons.Daemon) -> None:
+    over, real = threading.Event(), durable_files.replace
+
+    def slow(path: Path, data: bytes, **options: Any) -> None:
+        if path.name == "locks.data":
+            over.wait(twins.LIMIT)
+        real(path, data, **options)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        daemon.monkeypatch.setattr(durable_files, "replace", slow)
+        jobs = [twins.job(number, daemons.delay(0, 0, **{f"n{number}": "exclusive"})) for number in range(1, 11)]
+        try:
+            await running.queue.submit(jobs)
+            await daemons.until(running, lambda: "waiting" in twins.statuses(running).values())
+            for _ in range(50):
+                await asyncio.sleep(0)
+            # One with the slot, and one that is to have it next.
+            assert {owner.name for owner in running.desk.table.owners()} == {"job 1", "job 2"}
+        finally:
+            over.set()
+        await twins.jobs_end(running)
+
+    daemon.run(act, limit=1)
 
 
 def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) -> None:

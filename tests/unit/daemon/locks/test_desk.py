@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Iterator
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
@@ -86,8 +87,8 @@ def test_a_release_lets_the_next_go_on_and_both_are_on_disk_first(tmp_path: Path
         await settle()
         assert not waiting.done()
         one.release(JOB)
-        assert saved(tmp_path) == {"job 2": {"node/1": "shared"}}
         await waiting
+        assert saved(tmp_path) == {"job 2": {"node/1": "shared"}}
 
     asyncio.run(story())
 
@@ -135,6 +136,7 @@ def test_a_time_limit_names_who_holds_and_takes_the_request_back(tmp_path: Path)
             await one.acquire(NEXT, {"node/1": X}, time_limit=0.01)
         assert one.table.waiting == []
         one.release(JOB)
+        await one.written()
         assert saved(tmp_path) == {}
 
     asyncio.run(story())
@@ -163,8 +165,10 @@ def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path:
                 await before.acquire(holders.Owner(name, str(tmp_path / name)), {f"node/{name}": X})
             written = (tmp_path / "locks.data").read_bytes()
             gone.kill()
-            gone.wait()
-            await settle()
+            await before._watches[holders.Owner("gone", str(tmp_path / "gone"))]
+            await before.landed()
+            for watch in before._watches.values():
+                watch.cancel("its daemon is no more")
             (tmp_path / "locks.data").write_bytes(written)
             after = at(tmp_path)
             after.restore()
@@ -184,7 +188,12 @@ def test_a_play_whose_livelock_cannot_be_read_keeps_its_locks_over_a_restart(cap
     async def story(folder: Path) -> None:
         livelock = folder / "play-1"
         livelock.touch(mode=0o600)
-        await at(folder).acquire(holders.Owner("play-1", str(livelock)), {"node/1": X})
+        before = at(folder)
+        await before.acquire(holders.Owner("play-1", str(livelock)), {"node/1": X})
+        written = (folder / "locks.data").read_bytes()
+        await asyncio.gather(*before._watches.values())
+        await before.landed()
+        (folder / "locks.data").write_bytes(written)
         (folder / "locks.data").chmod(0o644)
         after = at(folder)
         with other_users.acting_as(other_users.DAEMON):
@@ -280,10 +289,12 @@ def test_on_a_full_disk_nobody_is_left_waiting_for_ever(tmp_path: Path, monkeypa
         waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": X}))
         await settle()
         monkeypatch.setattr(durable_files, "replace", fail)
-        with pytest.raises(errors.StoreFailed):
-            one.release(JOB)
+        one.release(JOB)
         with pytest.raises(errors.StoreFailed):
             await asyncio.wait_for(waiting, 60)
+        with pytest.raises(errors.StoreFailed):
+            await asyncio.wait_for(one.written(), 60)
+        assert one.table.locks_of(NEXT) == {"node/1": X}, "nobody else gets what it may have"
 
     asyncio.run(story())
 
@@ -309,6 +320,116 @@ def test_those_who_are_granted_together_share_the_write_of_the_release(
         await asyncio.gather(*waiting)
         assert len(written) == 1
         assert len(saved(tmp_path)) == 20
+
+    asyncio.run(story())
+
+
+class Held:
+    """A disk whose writes wait until it is let go, and what they wrote."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.failing: list[Exception] = []
+        self.writes = 0
+        self._replace = durable_files.replace
+        monkeypatch.setattr(durable_files, "replace", self.replace)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.writes += 1
+        self.begun.set()
+        self.over.wait(20)
+        if self.failing:
+            raise self.failing.pop()
+        self._replace(path, data)
+
+    async def until_begun(self) -> None:
+        await asyncio.to_thread(self.begun.wait, 20)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    disk = Held(monkeypatch)
+    yield disk
+    disk.over.set()
+
+
+def test_a_lock_is_answered_once_it_is_on_the_disk_and_the_loop_goes_on_meanwhile(tmp_path: Path, held: Held) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        asked = [asyncio.create_task(one.acquire(JOB, {"node/1": X}))]
+        await held.until_begun()
+        asked += [
+            asyncio.create_task(one.acquire(holders.Owner(f"job {number}"), {f"node/{number}": X}))
+            for number in range(2, 20)
+        ]
+        await settle()
+        assert not any(task.done() for task in asked)
+        held.over.set()
+        await asyncio.wait_for(asyncio.gather(*asked), 20)
+        assert held.writes == 2, "those who came while the first was written share the next"
+        assert len(saved(tmp_path)) == 19
+
+    asyncio.run(story())
+
+
+def test_a_canceled_owner_cancels_no_write(tmp_path: Path, held: Held) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        asked = asyncio.create_task(one.acquire(JOB, {"node/1": X}))
+        await held.until_begun()
+        asked.cancel()
+        await settle()
+        assert asked.cancelled()
+        one.release(JOB)
+        held.over.set()
+        await asyncio.wait_for(one.landed(), 20)
+        assert saved(tmp_path) == {}
+        assert held.writes == 2
+
+    asyncio.run(story())
+
+
+def test_who_comes_while_a_write_fails_has_one_of_its_own(tmp_path: Path, held: Held) -> None:
+    held.failing.append(errors.StoreFailed("no space"))
+
+    async def story() -> None:
+        one = at(tmp_path)
+        asked = asyncio.create_task(one.acquire(JOB, {"node/1": X}))
+        await held.until_begun()
+        later = asyncio.create_task(one.acquire(NEXT, {"node/2": X}))
+        await settle()
+        held.over.set()
+        with pytest.raises(errors.StoreFailed, match="no space"):
+            await asyncio.wait_for(asked, 20)
+        await asyncio.wait_for(later, 20)
+        assert saved(tmp_path) == {"job 1": {"node/1": "exclusive"}, "job 2": {"node/2": "exclusive"}}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("error", [errors.StateUnknown("the disk failed"), ZeroDivisionError()])
+def test_after_a_defect_of_its_writer_nobody_waits_for_ever_and_the_daemon_ends(
+    tmp_path: Path, held: Held, error: Exception
+) -> None:
+    held.failing.append(error)
+
+    async def story() -> None:
+        failed = failures.Failures()
+        one = desk.Desk(tmp_path / "locks.data", clock=lambda: 5.0, failures=failed)
+        asked = [asyncio.create_task(one.acquire(JOB, {"node/1": X}))]
+        await held.until_begun()
+        asked.append(asyncio.create_task(one.acquire(NEXT, {"node/2": X})))
+        await settle()
+        held.over.set()
+        ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+        one.release(JOB)
+        await asyncio.wait_for(one.landed(), 20)
+        with pytest.raises((errors.StateUnknown, failures.Defect)):
+            await asyncio.wait_for(one.acquire(holders.Owner("job 3"), {"node/3": X}), 20)
+        with pytest.raises((errors.StateUnknown, failures.Defect)):
+            await asyncio.wait_for(failed.until_defect(), 20)
+        assert all(isinstance(end, (errors.StateUnknown, failures.Defect)) for end in ends)
+        assert held.writes == 1
 
     asyncio.run(story())
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def test_jobs_come_back_as_they_were_planned(tmp_path: Path) -> None:
     one = history.History(tmp_path / "rounds")
     one.write(3, started=2.0, plan={"jobs": []}, jobs=(JOB,))
     assert history.History(tmp_path / "rounds").planned(3) == history.PlannedRound((JOB,), is_submitted=False)
-    one.set_submitted(3)
+    asyncio.run(one.set_submitted(3))
     assert history.History(tmp_path / "rounds").planned(3) == history.PlannedRound((JOB,), is_submitted=True)
 
 
@@ -54,7 +55,7 @@ def test_a_missing_or_damaged_round_is_told_of(tmp_path: Path, content: bytes | 
         (tmp_path / "4.json").write_bytes(content)
     assert one.planned(4) is None
     with pytest.raises(errors.StoreFailed, match=r"4\.json"):
-        one.set_submitted(4)
+        asyncio.run(one.set_submitted(4))
 
 
 def test_a_round_of_a_version_without_checksums_is_shown_and_never_resumed(tmp_path: Path) -> None:
