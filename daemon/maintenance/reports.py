@@ -115,7 +115,9 @@ class Intake:
         The disk is waited for beside the event loop, and what was accepted is seen when all of its batch is durable.
         """
         # Who does not wait any more leaves no batch half known: its files are in their places already.
-        return await asyncio.shield(asyncio.get_running_loop().create_task(self._take_all()))
+        taking = asyncio.get_running_loop().create_task(self._take_all())
+        taking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(taking)
 
     def observed(self) -> dict[str, diagnosis.Diagnosis]:
         """The last diagnosis of every node of the cluster that is not offline."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import fcntl
+import gc
 import json
 import os
 import random
@@ -598,3 +599,32 @@ def test_without_a_key_nothing_starts(one: Spooled, content: str | None) -> None
         one.where.hmac_key.write_text(content)
     with pytest.raises(errors.StoreFailed, match=r"hmac\.key"):
         one.restarted()
+
+
+def test_who_does_not_wait_for_reports_any_more_leaves_no_failure_that_nobody_heard_of(
+    one: Spooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon ends on a failed disk, which is told elsewhere."""
+    unheard: list[object] = []
+
+    async def ended() -> None:
+        loop, begun, goes_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        loop.set_exception_handler(lambda _, context: unheard.append(context))
+
+        async def failing() -> bool:
+            begun.set()
+            await goes_on.wait()
+            raise errors.StateUnknown("the disk failed")
+
+        monkeypatch.setattr(one.intake, "_take_all", failing)
+        waiting = loop.create_task(one.intake.take_all())
+        await begun.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        goes_on.set()
+        await asyncio.sleep(0.01)
+        gc.collect()
+
+    asyncio.run(ended())
+    assert unheard == []
