@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, recording, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.left_replicas import ReplicaLeft
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, run_records
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from tests.simulation.disks import Replicas
@@ -30,6 +32,10 @@ class PlayFailed(Exception):
 
 def record(world: World, run: Path, *stated: changes.Change) -> None:
     """Record, as a play does: what it was told to be durable is what must be on record in the end."""
+    if world.here is not world.leader:
+        for change in stated:
+            if isinstance(change, (changes.InstanceNodes, changes.InstanceState, ReplicaLeft)):
+                world.has_strayed(change.instance)
     said = [key for change in stated if (key := _said(change)) is not None]
     for name, _ in said:
         world.recorded.pop(name, None)
@@ -50,6 +56,33 @@ def _said(change: changes.Change) -> tuple[tuple[str, str], str] | None:
     if isinstance(change, changes.InstanceState):
         return (change.instance, "admin_state"), change.admin_state
     return None
+
+
+def work(world: World, instance: str, node: str, act: Callable[[], object]) -> Play:
+    """A module does this on a node, under the lock of the instance (UUIDs), if the node follows whom it is ordered by.
+
+    Raises:
+        PlayFailed: it does not. Rejected: DRBD refuses it.
+    """
+    try:
+        with world.nodes[node].followed.held(world.names[instance], ordered(world)):
+            act()
+    except errors.RoundsmanError as error:
+        raise PlayFailed(str(error)) from error
+    yield from ()
+
+
+def ordered(world: World) -> epochs.Order | None:
+    """The order that each module names, as `module_answers` reads it."""
+    return controller_epoch.load(tree.Tree(world.root))
+
+
+def tried(world: World, instance: str, node: str, act: Callable[[], object]) -> Play:
+    """The same for what may fail."""
+    try:
+        yield from work(world, instance, node, act)
+    except (PlayFailed, Rejected) as error:
+        world.tell("not done:", error)
 
 
 def check_answers(world: World, *nodes: str) -> None:
@@ -94,7 +127,7 @@ def start(world: World, instance: str, node: str) -> None:
         return
     replicas(world, instance).begin(node)
     world.guests[instance].add(node)
-    if len(world.guests[instance]) > 1 and instance not in world.misplaced:
+    if len(world.guests[instance]) > 1 and instance not in world.misplaced - world.strays:
         found = sorted(world.names[uuid] for uuid in world.guests[instance])
         world.violated(f"{world.names[instance]} runs twice: on {' and '.join(found)}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.api import by_hand, config
@@ -114,17 +115,19 @@ class Play(processes.Living):
         if guests != {source} or not (world.nodes[source].answers and world.nodes[target].answers):
             return
         try:
-            replicas.shared(source)
-            replicas.shared(target)
+            for node in (source, target):
+                yield from acts.work(world, self.uuid, node, partial(replicas.shared, node))
             acts.check_linked(world, self.uuid, source)
+            self._is_unrecorded = True
+            move = partial(acts.hand_over, world, self.uuid, source, target)
+            yield from acts.work(world, self.uuid, source, move)
         except (acts.PlayFailed, Rejected) as error:
+            self._is_unrecorded = False
             world.tell(self.name, "may not move it:", error)
             return
-        self._is_unrecorded = True
-        acts.hand_over(world, self.uuid, source, target)
         yield RECORD
         yield from self._record(changes.InstanceNodes(self.uuid, target, (source,)))
-        moves.only(world, self.uuid, target, (source,))
+        yield from moves.only(world, self.uuid, target, (source,))
 
     def _record(self, change: changes.InstanceNodes) -> Generator[float, None, None]:
         """Record a change; a daemon that is restarted meanwhile is asked again."""

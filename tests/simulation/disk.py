@@ -27,10 +27,12 @@ FAILING_SECONDS = 60.0
 
 
 class Disk:
-    """The files below the root of a world; inodes are those of the file system that they really are on."""
+    """The files below a root; inodes are those of the file system that they really are on."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, root: Path, *, concern: str = "power loss") -> None:
         self._world = world
+        self._root = root
+        self._concern = concern
         self._content: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
         self._lost: set[int] = set()
@@ -95,7 +97,7 @@ class Disk:
     def write_back(self) -> None:
         """The kernel has written by itself what was not synced, save what it takes for written."""
         self._moves.clear()
-        self._write_folder_back(str(self._world.root))
+        self._write_folder_back(str(self._root))
 
     def _write_folder_back(self, folder: str) -> None:
         names: dict[str, int] = {}
@@ -112,8 +114,8 @@ class Disk:
     def lose_power(self) -> None:
         """Have only that which the disk has kept."""
         # Names come to the disk in their order: here all that were not synced did, or none.
-        self._is_old = self._world.rng("power loss").random() < 0.5
-        self._restore(self._world.root)
+        self._is_old = self._world.rng(self._concern).random() < 0.5
+        self._restore(self._root)
         self.settle()
 
     def _restore(self, folder: Path) -> None:
@@ -147,7 +149,7 @@ class Disk:
 
     def _tear(self, path: Path, inode: int) -> None:
         """Leave what is durable of a file, and perhaps a part of the rest."""
-        chances, now = self._world.rng("power loss"), path.read_bytes()
+        chances, now = self._world.rng(self._concern), path.read_bytes()
         durable = self._content.get(inode, b"")
         if now == durable:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
@@ -13,9 +14,23 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import fa
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.simulation.acts import LOOK, RECORD, STOP, PlayFailed, check_answers, may_fail, record, replicas, start, stop
+from tests.simulation.acts import (
+    LOOK,
+    RECORD,
+    STOP,
+    PlayFailed,
+    check_answers,
+    may_fail,
+    record,
+    replicas,
+    start,
+    stop,
+    tried,
+    work,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.simulation.acts import Play
@@ -45,7 +60,7 @@ class Failover:
     def play(self) -> Play:
         look = self._uptime()
         yield LOOK
-        self._bring_up()
+        yield from self._bring_up()
         yield LOOK
         found = self._look(asks_source=self.step["source_reachable"])
         self._refuse(found)
@@ -54,7 +69,7 @@ class Failover:
         self.was_in_sync = rule.is_in_sync(found)
         yield STOP
         if found.source_answers and self.source.answers:
-            stop(self.world, self.instance, self.source.uuid)
+            yield from self._work(self.source.uuid, partial(stop, self.world, self.instance, self.source.uuid))
             self.is_stopped = True
         else:
             yield from self._fence()
@@ -68,7 +83,7 @@ class Failover:
         yield STOP
         check_answers(self.world, self.target.uuid)
         if self.is_up:
-            start(self.world, self.instance, self.target.uuid)
+            yield from self._work(self.target.uuid, partial(start, self.world, self.instance, self.target.uuid))
         return {"source_stopped": self.is_stopped, "possible_loss": stated, "forced": ""}
 
     def _uptime(self) -> float:
@@ -77,16 +92,16 @@ class Failover:
     def _moved(self) -> changes.InstanceNodes:
         return changes.InstanceNodes(self.instance, self.target.uuid, tuple(self.step["secondaries"]))
 
-    def _bring_up(self) -> None:
+    def _work(self, node: str, act: Callable[[], object]) -> Play:
+        return work(self.world, self.instance, node, act)
+
+    def _bring_up(self) -> Play:
         for node, is_asked in ((self.target, True), (self.source, not self.is_up and self.step["source_reachable"])):
             if node.answers and is_asked and node.uuid not in self.world.guests[self.instance]:
-                self._standby(node.uuid)
+                yield from self._standby(node.uuid)
 
-    def _standby(self, node: str) -> None:
-        try:
-            self.replicas.standby(node)
-        except Rejected as error:
-            self.world.tell(self.replicas.name, "is not on standby:", error)
+    def _standby(self, node: str) -> Play:
+        return tried(self.world, self.instance, node, partial(self.replicas.standby, node))
 
     def _look(self, *, asks_source: bool) -> rule.Failover:
         """What both nodes say, and what becomes of the failover by that, as the action `failover_check` finds it."""
@@ -164,17 +179,20 @@ class Failover:
             raise PlayFailed(f"{self.source.name} does not read off any more")
         if self.is_stopped:
             check_answers(self.world, self.source.uuid)
-            self.replicas.standby(self.source.uuid)
+            yield from self._work(self.source.uuid, partial(self.replicas.standby, self.source.uuid))
         yield RECORD
         check_answers(self.world, self.target.uuid)
         stated = rule.stated_loss(found)
         if stated:
             self._give_up(stated["seconds"])
         if self.is_up:
-            self.replicas.active(self.target.uuid, alone=rule.may_be_alone(found))
+            yield from self._work(self.target.uuid, self._active(self.target.uuid, alone=rule.may_be_alone(found)))
         yield RECORD
         may_fail(self.world, "after the promotion")
         return stated
+
+    def _active(self, node: str, *, alone: bool) -> Callable[[], object]:
+        return partial(self.replicas.active, node, alone=alone)
 
     def _give_up(self, seconds: Any) -> None:
         """What is stated is within what is allowed where no person said more, and the source has not said otherwise."""
@@ -200,12 +218,12 @@ class Failover:
         """It broke off after the stop: the instance is started again where it was."""
         yield LOOK
         if self.target.answers:
-            self._standby(self.target.uuid)
+            yield from self._standby(self.target.uuid)
         if self.is_stopped and self.is_up and self.source.answers:
             try:
-                self.replicas.active(self.source.uuid, alone=True)
-                start(self.world, self.instance, self.source.uuid)
-            except Rejected as error:
+                yield from self._work(self.source.uuid, self._active(self.source.uuid, alone=True))
+                yield from self._work(self.source.uuid, partial(start, self.world, self.instance, self.source.uuid))
+            except (PlayFailed, Rejected) as error:
                 self.world.tell(self.replicas.name, "is not started again:", error)
         raise failure
 
@@ -219,5 +237,5 @@ class Failover:
         record(self.world, self.run, self._moved())
         yield RECORD
         if self.source.answers:
-            self._standby(self.source.uuid)
+            yield from self._standby(self.source.uuid)
         return None

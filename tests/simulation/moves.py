@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
@@ -25,14 +26,17 @@ from tests.simulation.acts import (
     replicas,
     start,
     stop,
+    tried,
+    work,
 )
 from tests.simulation.failovers import Failover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.simulation.acts import Play
+    from tests.simulation.disks import Replicas
     from tests.simulation.world import World
 
 CONNECTING, PAUSE = 10.0, 2.5
@@ -49,24 +53,14 @@ def asked(world: World, instance: str, node: str) -> replacements.Node:
     return replica_check._node({"name": world.names[node], "disks": disks})
 
 
-def attempt(world: World, act: Callable[[], object]) -> bool:
-    """Do what may fail; returns whether it did not."""
-    try:
-        act()
-    except (PlayFailed, Rejected) as error:
-        world.tell("not done:", error)
-        return False
-    return True
-
-
-def only(world: World, instance: str, node: str, others: Iterable[str]) -> None:
+def only(world: World, instance: str, node: str, others: Iterable[str]) -> Play:
     """Let only the node write the disks where the instance runs; what does not answer stays as it is."""
     found = replicas(world, instance)
     for other in others:
         if world.nodes[other].answers and other != node:
-            attempt(world, lambda other=other: found.standby(other))  # type: ignore[misc]
+            yield from tried(world, instance, other, partial(found.standby, other))
     if world.nodes[node].answers:
-        attempt(world, lambda: found.active(node, alone=True))
+        yield from tried(world, instance, node, partial(found.active, node, alone=True))
 
 
 def failover(world: World, run: Path, step: dict[str, Any]) -> Play:
@@ -91,7 +85,7 @@ def migrate(world: World, run: Path, step: dict[str, Any]) -> Play:
     record(world, run, changes.InstanceNodes(instance, target, tuple(step["secondaries"])))
     yield RECORD
     check_answers(world, source, target)
-    only(world, instance, target, (source,))
+    yield from only(world, instance, target, (source,))
     may_fail(world, "after it has moved")
     return None
 
@@ -99,20 +93,24 @@ def migrate(world: World, run: Path, step: dict[str, Any]) -> Play:
 def _migrate_live(world: World, run: Path, instance: str, source: str, target: str) -> Play:
     found = replicas(world, instance)
     try:
-        found.shared(source)
+        yield from work(world, instance, source, partial(found.shared, source))
         yield RECORD
         check_answers(world, source, target)
-        found.shared(target)
+        yield from work(world, instance, target, partial(found.shared, target))
         record(world, run, changes.InstanceMoving(instance, target))
         yield MOVE
         check_answers(world, source, target)
-        check_runs(world, instance, source)
-        check_linked(world, instance, source)
-        hand_over(world, instance, source, target)
+        yield from work(world, instance, source, partial(_handed_over, world, instance, source, target))
     except (PlayFailed, Rejected):
         if source in world.guests[instance]:
-            only(world, instance, source, (target,))
+            yield from only(world, instance, source, (target,))
         raise
+
+
+def _handed_over(world: World, instance: str, source: str, target: str) -> None:
+    check_runs(world, instance, source)
+    check_linked(world, instance, source)
+    hand_over(world, instance, source, target)
 
 
 def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
@@ -128,7 +126,7 @@ def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
         secondaries = tuple(node for node in step["known"] if node != found[0])
         record(world, run, changes.InstanceNodes(instance, found[0], secondaries))
         yield RECORD
-        only(world, instance, found[0], others)
+        yield from only(world, instance, found[0], others)
     elif not found and heard == wanted and not step["unfinished"] and not step["unasked"]:
         promoted = [node for node in others if _role(world, instance, node) == "Primary"]
         if len(promoted) == 1 and len(others) == len(step["known"]):
@@ -153,7 +151,7 @@ def startup(world: World, run: Path, step: dict[str, Any]) -> Play:
         check_answers(world, other)
         if other in world.guests[instance]:
             record(world, run, changes.InstanceNodes(instance, other, (primary,)))
-            only(world, instance, other, (primary,))
+            yield from only(world, instance, other, (primary,))
             record(world, run, changes.InstanceState(instance, "up"))
             return None
     yield from _compared(world, step)
@@ -161,10 +159,10 @@ def startup(world: World, run: Path, step: dict[str, Any]) -> Play:
         secondaries = tuple(step["secondaries"])
         record(world, run, changes.InstanceNodes(instance, primary, secondaries))
     check_answers(world, primary)
-    replicas(world, instance).active(primary, alone=True)
+    yield from work(world, instance, primary, partial(replicas(world, instance).active, primary, alone=True))
     yield RECORD
     check_answers(world, primary)
-    start(world, instance, primary)
+    yield from work(world, instance, primary, partial(start, world, instance, primary))
     yield RECORD
     record(world, run, changes.InstanceState(instance, "up"))
     return None
@@ -176,8 +174,8 @@ def _compared(world: World, step: dict[str, Any]) -> Play:
     found = replicas(world, instance)
     second = next((node["uuid"] for node in step["members"] if node["uuid"] != primary), "")
     if second and world.nodes[second].answers:
-        attempt(world, lambda: found.up(second))
-    found.up(primary)
+        yield from tried(world, instance, second, partial(found.up, second))
+    yield from work(world, instance, primary, partial(found.up, primary))
     until = world.now + CONNECTING
     while second and world.now < until:
         device = found.device(primary)
@@ -200,25 +198,27 @@ def shutdown(world: World, run: Path, step: dict[str, Any]) -> Play:
     may_fail(world, "before the stop")
     yield STOP
     check_answers(world, primary)
-    stop(world, instance, primary)
+    yield from work(world, instance, primary, partial(stop, world, instance, primary))
     yield RECORD
     record(world, run, changes.InstanceState(instance, "down"))
     check_answers(world, primary)
-    replicas(world, instance).standby(primary)
+    yield from work(world, instance, primary, partial(replicas(world, instance).standby, primary))
     return None
 
 
 def activate_disks(world: World, _run: Path, step: dict[str, Any]) -> Play:
+    instance, primary = step["instance"]["uuid"], step["primary"]["uuid"]
     yield from _compared(world, {**step, "unfinished": False})
-    replicas(world, step["instance"]["uuid"]).active(step["primary"]["uuid"], alone=True)
+    yield from work(world, instance, primary, partial(replicas(world, instance).active, primary, alone=True))
     return None
 
 
 def deactivate_disks(world: World, _run: Path, step: dict[str, Any]) -> Play:
-    for node in step["members"]:
+    instance = step["instance"]["uuid"]
+    for node in [member["uuid"] for member in step["members"]]:
         yield RECORD
-        check_answers(world, node["uuid"])
-        replicas(world, step["instance"]["uuid"]).standby(node["uuid"])
+        check_answers(world, node)
+        yield from work(world, instance, node, partial(replicas(world, instance).standby, node))
     return None
 
 
@@ -232,7 +232,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
     is_copied = old != new and found.peer(primary) == new and found.is_connected(primary)
     hears_old = step["old_reachable"] and world.nodes[old].answers
     if hears_old and not is_copied:
-        attempt(world, lambda: found.standby(old))
+        yield from tried(world, instance, old, partial(found.standby, old))
     judged = asked(world, instance, old) if hears_old else None
     ours, recorded = asked(world, instance, primary), step["old_generations"]
     kept = replacements.kept(name, ours, judged) if old != new else ""
@@ -244,7 +244,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
         record(world, run, ReplicaLeft(instance, new, present=True, is_new=True, generations=generations))
     else:
         check_answers(world, old)
-        found.remove(old)
+        yield from work(world, instance, old, partial(found.remove, old))
     yield from _copied(world, step, is_copied=is_copied)
     check_answers(world, primary, new)
     if objection := replacements.objection_to_new(name, asked(world, instance, primary), asked(world, instance, new)):
@@ -258,7 +258,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
     if not _is_in_sync(world, instance, primary):
         raise PlayFailed("the two are not in sync any more")
     if hears_old and not kept and world.nodes[old].answers:
-        found.remove(old)
+        yield from work(world, instance, old, partial(found.remove, old))
         record(world, run, ReplicaLeft(instance, old, present=False))
     return None
 
@@ -268,18 +268,17 @@ def _copied(world: World, step: dict[str, Any], *, is_copied: bool) -> Play:
     instance, primary, new = step["instance"]["uuid"], step["primary"]["uuid"], step["new"]["uuid"]
     found = replicas(world, instance)
     if not is_copied:
-        found.make(new)
+        yield from work(world, instance, new, partial(found.make, new))
         yield RECORD
         for node in [node["uuid"] for node in step["let_go"]]:
             if world.nodes[node].answers and found.has(node):
-                attempt(world, lambda node=node: found.disconnected(node))  # type: ignore[misc]
+                yield from tried(world, instance, node, partial(found.disconnected, node))
         check_answers(world, primary, new)
         _refuse_worthless(world, instance, primary, new)
-        found.pair_with(primary, new)
-        found.up(primary)
+        yield from work(world, instance, primary, partial(_paired, found, primary, new))
         yield RECORD
         check_answers(world, new)
-        found.up(new)
+        yield from work(world, instance, new, partial(found.up, new))
     for _ in range(LOOKS):
         yield SYNCING
         check_answers(world, primary)
@@ -288,6 +287,11 @@ def _copied(world: World, step: dict[str, Any], *, is_copied: bool) -> Play:
         if trouble := world.disks.answer(instance, primary)["disks"][0]["trouble"] if world.disks else "":
             raise PlayFailed(trouble)
     raise PlayFailed("the replicas are still not in sync")
+
+
+def _paired(found: Replicas, primary: str, new: str) -> None:
+    found.pair_with(primary, new)
+    found.up(primary)
 
 
 def _refuse_worthless(world: World, instance: str, primary: str, new: str) -> None:
@@ -315,7 +319,7 @@ def remove_replica(world: World, run: Path, step: dict[str, Any]) -> Play:
         if not _is_in_sync(world, instance, primary):
             _keep("its primary is not in sync")
         if replicas(world, instance).has(node):
-            replicas(world, instance).standby(node)
+            yield from work(world, instance, node, partial(replicas(world, instance).standby, node))
         yield LOOK
         check_answers(world, node, primary)
         objection = replacements.objection_to_removal(
@@ -323,7 +327,7 @@ def remove_replica(world: World, run: Path, step: dict[str, Any]) -> Play:
         )
         if objection:
             _keep(objection)
-    replicas(world, instance).remove(node)
+    yield from work(world, instance, node, partial(replicas(world, instance).remove, node))
     yield RECORD
     record(world, run, ReplicaLeft(instance, node, present=False))
     return None

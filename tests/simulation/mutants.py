@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
-from tests.simulation import frequent, planted
+from tests.simulation import planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

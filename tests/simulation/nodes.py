@@ -19,6 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
 )
 
 from tests.simulation import sides
+from tests.simulation.followers import Followed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 AGENT_PORT = 1817
+LEADER = "/1/leader"
 NEVER = 10**6
 ON_WIRE = 0.05
 BMC_SECONDS = 3.0
@@ -56,6 +58,9 @@ class Node:
     last: bytes = b""
     changed: list[Callable[[], object]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.followed = Followed(self.world, self.uuid, self.name, self.key)
+
     @property
     def answers(self) -> bool:
         return self.is_on and not self.is_hung and not self.is_isolated
@@ -78,12 +83,14 @@ class Node:
             self.is_on, self.is_hung = False, False
             for nodes in self.world.guests.values():
                 nodes.discard(self.uuid)
+            self.followed.lose_power()
             self.world.tell(self.name, "is off")
             self._tell()
 
     def power_on(self) -> None:
         if not self.is_on:
             self.is_on, self.is_hung, self.boots, self.booted = True, False, self.boots + 1, self.world.now
+            self.followed.boot(self.boots)
             self.world.tell(self.name, "boots")
             self._tell()
 
@@ -176,6 +183,9 @@ class Writer:
     def write(self, data: bytes) -> None:
         path = data.split(b" ", 2)[1].decode()
         loop = asyncio.get_running_loop()
+        if path == LEADER:
+            loop.call_later(_on_way(self._node.world), self._follow, data.partition(b"\r\n\r\n")[2])
+            return
         pause = self._node.world.rng("wire").random() * ON_WIRE
         if "?after=" not in path:
             loop.call_later(pause, self._answer)
@@ -190,11 +200,27 @@ class Writer:
     def abort(self) -> None:
         self._is_open = False
 
+    def _follow(self, question: bytes) -> None:
+        """Its agent answers who leads; the answer may be on its way while the node is lost."""
+        if self._node.answers:
+            given = self._node.followed.answer(question)
+            asyncio.get_running_loop().call_later(_on_way(self._node.world), self._hear, given)
+
+    def _hear(self, given: bytes) -> None:
+        if self._is_open and self._node.answers:
+            self._is_open = False
+            self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + given)
+            self._reader.feed_eof()
+
     def _answer(self) -> None:
         if self._is_open and self._node.answers and self._node.world.known is not None:
             self._is_open = False
             self._reader.feed_data(b"HTTP/1.0 200 OK\r\n\r\n" + self._node.report())
             self._reader.feed_eof()
+
+
+def _on_way(world: World) -> float:
+    return world.rng("questions").random() * ON_WIRE
 
 
 def open_connection(world: World) -> Callable[..., Any]:

@@ -45,6 +45,9 @@ def _monotonic(world: World) -> Callable[[], float]:
 
 def _fsync(world: World) -> Callable[[int], None]:
     def fsync(descriptor: int) -> None:
+        if world.writes_on is not None:
+            world.writes_on.sync(descriptor)
+            return
         world.refuse_the_dead()
         chances = world.rng("sync")
         if chances.random() < 0.5:
@@ -69,7 +72,7 @@ def _renamed(name: str) -> Callable[[World], Callable[[Any, Any], None]]:
 
     def make(world: World) -> Callable[[Any, Any], None]:
         def rename(source: Any, target: Any) -> None:
-            if world.acting is None and not world.is_dead:
+            if world.acting is None and world.writes_on is None and not world.is_dead:
                 world.disk.moves(Path(source), Path(target))
             real(source, target)
             if Path(target).parent.name == "spool":
@@ -90,6 +93,15 @@ def _point(world: World) -> Callable[[str], None]:
 
 def _uuid4(world: World) -> Callable[[], uuid.UUID]:
     return lambda: uuid.UUID(int=world.rng("uuid").getrandbits(128), version=4)
+
+
+def _chances(world: World) -> types.SimpleNamespace:
+    chances = world.rng("votes")
+    return types.SimpleNamespace(sample=chances.sample, SystemRandom=lambda: chances)
+
+
+def _token_hex(world: World) -> Callable[[int], str]:
+    return lambda size: f"{world.rng('votes').getrandbits(8 * size):0{2 * size}x}"
 
 
 def _popen(world: World) -> Any:
@@ -135,6 +147,10 @@ PATCHES: tuple[Patch, ...] = (
         )
     ),
     Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),
+    Patch("secrets", "token_hex", _token_hex, "the same"),
+    Patch("socket", "gethostname", lambda _: lambda: "controller", "the same on each machine"),
+    Patch(f"{PACKAGE}.daemon.maintenance.voting", "random", _chances, "the same seed asks nodes in the same order"),
+    Patch(f"{PACKAGE}.daemon.maintenance.leadership", "random", _chances, "the same seed asks again at the same time"),
     Patch("os", "fsync", _fsync, "what is durable, and where a daemon is killed, is the world's matter"),
     Patch("os", "replace", _renamed("replace"), "a name that changes its folder changes it at once on the disk, too"),
     Patch("os", "rename", _renamed("rename"), "the same; a file that gets a name in the spool is told of"),
@@ -168,7 +184,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         f"{PACKAGE}.plugins.plugin_utils.unsynced",
         "BOOT_ID",
-        lambda world: world.root.parent / "boot_id",
+        lambda world: types.SimpleNamespace(read_text=lambda: world.here.boot_id),
         "the machine of the world boots by itself",
     ),
     Patch(

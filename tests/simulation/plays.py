@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, power_record
 
 from tests.simulation import moves, repairs
-from tests.simulation.acts import LOOK, MOVE, RECORD, check_answers, may_break_off, may_fail, record
+from tests.simulation.acts import (
+    LOOK,
+    MOVE,
+    RECORD,
+    PlayFailed,
+    check_answers,
+    may_break_off,
+    may_fail,
+    ordered,
+    record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +90,10 @@ def _repair_command(world: World, _run: Path, step: dict[str, Any]) -> Play:
     yield MOVE
     check_answers(world, node.uuid)
     may_fail(world, "its command fails")
+    try:
+        node.followed.require(ordered(world))
+    except errors.RoundsmanError as error:
+        raise PlayFailed(str(error)) from error
     node.say(OK)
     return None
 

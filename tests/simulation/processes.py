@@ -30,6 +30,7 @@ class Living:
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
+        self.controller = world.here
         self.name = name
         self.instance = ""
         self.is_over = False
@@ -42,7 +43,7 @@ class Living:
         self.is_over = True
         self.world.tell("process", self.name, how)
         for loop, future in self._waiting:
-            if loop is self.world.loop and not future.done():
+            if not loop.is_closed() and not future.done():
                 future.set_result(None)
         self._waiting.clear()
 
@@ -123,7 +124,8 @@ class Process(Living):
 def check_alone(world: World, living: Living) -> None:
     """An instance is at work in one run or play by hand at a time."""
     for other in (*world.processes.values(), *world.plays.values()):
-        if other is not living and not other.is_over and living.instance and other.instance == living.instance:
+        is_beside = other is not living and not other.is_over and other.controller is living.controller
+        if is_beside and living.instance and other.instance == living.instance:
             name = world.names[living.instance]
             world.violated(f"{name} is at work in two runs at once: {living.name} and {other.name}")
 

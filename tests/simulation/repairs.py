@@ -10,9 +10,10 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pair
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
 
 from tests.simulation import sides
-from tests.simulation.acts import LOOK, STOP, PlayFailed, check_answers, may_fail, replicas
+from tests.simulation.acts import LOOK, STOP, PlayFailed, check_answers, may_fail, replicas, tried, work
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.simulation.acts import Play
@@ -36,7 +37,7 @@ def repair_disks(world: World, _run: Path, step: dict[str, Any]) -> Play:
         result = disk_repairs.as_result(judged, dict.fromkeys(Where, ""), tried=tried)
         for wanted in result["steps"]:
             if world.nodes[nodes[wanted["where"]]].answers:
-                _do(world, found, wanted["action"], nodes[wanted["where"]])
+                yield from _do(world, found, wanted["action"], nodes[wanted["where"]])
         tried += result["steps"]
         yield STOP
         if not result["steps"]:
@@ -51,18 +52,16 @@ def _info(world: World, found: Replicas, node: str, resource: str) -> dict[str, 
     return sides.info(found, node, resource) if world.nodes[node].answers else {"msg": "it does not answer"}
 
 
-def _do(world: World, found: Replicas, action: str, node: str) -> None:
-    try:
-        if action == "up":
-            found.up(node)
-        elif action == "connect":
-            found.command(node, lambda pair, i: pair.connect(i))
-        elif action == "invalidate":
-            found.command(node, lambda pair, i: pair.invalidate(i))
-        else:
-            world.violated(f"a repair wants to {action}")
-    except model.Rejected as error:
-        world.tell(found.name, f"cannot {action}:", error)
+def _do(world: World, found: Replicas, action: str, node: str) -> Play:
+    acts: dict[str, Callable[[], object]] = {
+        "up": lambda: found.up(node),
+        "connect": lambda: found.command(node, lambda pair, i: pair.connect(i)),
+        "invalidate": lambda: found.command(node, lambda pair, i: pair.invalidate(i)),
+    }
+    if action in acts:
+        yield from tried(world, found.uuid, node, acts[action])
+    else:
+        world.violated(f"a repair wants to {action}")
 
 
 def outdate_replica(world: World, _run: Path, step: dict[str, Any]) -> Play:
@@ -80,7 +79,7 @@ def outdate_replica(world: World, _run: Path, step: dict[str, Any]) -> Play:
     if not device.is_together and side.metadata is not None and bare(side.metadata.bitmap):
         raise PlayFailed("it was written on this node since it lost its peer")
     if not device.is_together and device.disk in {model.UP_TO_DATE, model.CONSISTENT}:
-        found.command(node, lambda pair, i: pair.outdate(i))
+        yield from work(world, instance, node, lambda: found.command(node, lambda pair, i: pair.outdate(i)))
     return None
 
 

@@ -35,9 +35,8 @@ LONGEST_PAUSE = 300.0
 class Users:
     """Those who send requests to one daemon after the other."""
 
-    def __init__(self, world: World, watch: Watch) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._watch = watch
         self._left = list(world.case.steps)
         self._tags: list[tuple[str, str]] = []
         self._filters: list[str] = []
@@ -45,8 +44,10 @@ class Users:
         self._refused: list[Step] = []
 
     @property
-    def are_done(self) -> bool:
-        return not self._left
+    def _watch(self) -> Watch:
+        """That of the daemon that they talk to."""
+        assert self._world.here.watch is not None
+        return self._world.here.watch
 
     async def act(self, service: Service, *, since: float) -> None:
         """Do each step at its time, whether those before are answered or not."""
@@ -59,7 +60,8 @@ class Users:
                 group.create_task(self._step(service, step))
             while self._left:
                 await asyncio.sleep(max(0.0, since + self._left[0].at - loop.time()))
-                group.create_task(self._step(service, self._left.pop(0)))
+                if self._left:
+                    group.create_task(self._step(service, self._left.pop(0)))
 
     async def _step(self, service: Service, step: Step) -> None:
         chances = random.Random(f"{self._world.case.seed}/step/{step.number}")

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import heapq
 import itertools
-import os
 import random
-import shutil
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
-from tests.simulation.disk import Disk
+from tests.simulation.controllers import Controller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
     from tests.simulation.by_hand import Play
     from tests.simulation.case import Case
-    from tests.simulation.clock import Loop
+    from tests.simulation.disk import Disk
     from tests.simulation.disks import Disks
     from tests.simulation.nodes import Node
     from tests.simulation.processes import Living, Process
 
-_RENAME = os.rename
+T = TypeVar("T")
 EPOCH = 1_700_000_000.0
 KEPT_LINES = 400
 
@@ -59,18 +56,48 @@ class Trace:
         return self._digest.hexdigest()[:16]
 
 
+class _OfController(Generic[T]):
+    """What the world has of the controller at whose work it is."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, world: World, _owner: type) -> T:
+        found: T = getattr(world.here, self._name)
+        return found
+
+    def __set__(self, world: World, value: T) -> None:
+        setattr(world.here, self._name, value)
+
+
 class World:
-    """Everything that outlives the daemon. `calm` is when no fault happens any more."""
+    """Everything that outlives the daemon. `calm` is when no fault happens any more.
+
+    `here` is the controller whose daemon, process or play is at work at this moment.
+    """
+
+    root = _OfController["Path"]()
+    disk = _OfController["Disk"]()
+    loop = _OfController["Loop | None"]()
+    is_dead = _OfController[bool]()
+    known = _OfController["clusters.Cluster | None"]()
+    on_spooled = _OfController["Callable[[], object]"]()
+    lines = _OfController["dict[Path, bytes]"]()
+    said = _OfController["dict[Path, dict[tuple[str, str], str]]"]()
+    recorded = _OfController["dict[tuple[str, str], str]"]()
+    booted = _OfController[float]()
 
     def __init__(self, case: Case, root: Path) -> None:
         self.case = case
-        self.root = root
         self.now = EPOCH
+        self.here = Controller(self, root, booted=EPOCH - 1000.0)
+        self.controllers = [self.here]
+        self.leader = self.here
+        self.strays: set[str] = set()
+        self.steps_last = False
         self.clock_error = 0.0
         self.stopped_clock: float | None = None
         self.is_calm = False
-        self.is_dead = True
-        self.loop: Loop | None = None
         self.trace = Trace()
         self.violations: list[str] = []
         self.processes: dict[Path, Process] = {}
@@ -80,21 +107,12 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.disks: Disks | None = None
         self.cut_links: set[frozenset[str]] = set()
-        self.known: clusters.Cluster | None = None
-        self.on_spooled: Callable[[], object] = lambda: None
         self.guests: dict[str, set[str]] = {}
         self.names: dict[str, str] = {}
         self.begun: set[Path] = set()
-        self.lines: dict[Path, bytes] = {}
-        self.said: dict[Path, dict[tuple[str, str], str]] = {}
-        self.recorded: dict[tuple[str, str], str] = {}
         self.kills = 0
-        self.boots = 1
-        self.booted = EPOCH - 1000.0
-        self.disk = Disk(self)
-        self._has_lost_power = False
-        self.on_leap: Callable[[], None] = lambda: None
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self.writes_on: Disk | None = None
+        self._events: list[tuple[float, int, Controller, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._chances: dict[str, random.Random] = {}
 
@@ -124,8 +142,10 @@ class World:
 
     def tell(self, *words: Any) -> None:
         """Add a line to the trace."""
-        text = " ".join(str(word) for word in words).replace(str(self.root), "")
-        self.trace.tell(f"{self.now - EPOCH:.3f} {text}")
+        text = " ".join(str(word) for word in words)
+        for each in self.controllers:
+            text = text.replace(str(each.root), each.name)
+        self.trace.tell(f"{self.now - EPOCH:.3f} {self.here.name + ': ' if self.here.name else ''}{text}")
 
     def violated(self, text: str) -> None:
         """Keep that an invariant does not hold, once."""
@@ -137,16 +157,28 @@ class World:
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
         """Have something happen after so many seconds, whether the daemon lives or not."""
-        heapq.heappush(self._events, (self.now + seconds, next(self._numbers), act))
+        heapq.heappush(self._events, (self.now + seconds, next(self._numbers), self.here, act))
+
+    @contextlib.contextmanager
+    def being(self, controller: Controller) -> Iterator[None]:
+        """What is done meanwhile is the work of this controller's machine."""
+        before = self.here
+        self._turn_to(controller)
+        try:
+            yield
+        finally:
+            self._turn_to(before)
+
+    def _turn_to(self, controller: Controller) -> None:
+        if controller is not self.here:
+            self.here.memory = durable_files._DISK
+            self.here, durable_files._DISK = controller, controller.memory
 
     def leap(self, seconds: float | None) -> None:
         """Move on to the next event, or by so many seconds where that is earlier."""
-        self.on_leap()
         until = None if seconds is None else self.now + seconds
         if self._events and (until is None or self._events[0][0] <= until):
-            at, _, act = heapq.heappop(self._events)
-            self.now = max(self.now, at)
-            act()
+            self._happen()
         elif until is not None:
             self.now = until
         else:
@@ -156,23 +188,27 @@ class World:
         """Let time pass without a daemon."""
         until = self.now + seconds
         while self._events and self._events[0][0] <= until:
-            at, _, act = heapq.heappop(self._events)
-            self.now = max(self.now, at)
-            act()
+            self._happen()
         self.now = until
+
+    def _happen(self) -> None:
+        """The next event; one that kills a daemon has it dead, and no more."""
+        at, _, controller, act = heapq.heappop(self._events)
+        self.now = max(self.now, at)
+        with self.being(controller), contextlib.suppress(Killed):
+            act()
 
     def kill(self, why: str) -> NoReturn:
         """Kill the daemon here: what it does while its stack unwinds reaches no file, for its folder is away."""
         if not self.is_dead:
-            self.is_dead = True
             self.kills += 1
             self.tell("the daemon is killed", why)
-            _RENAME(self.root, self._aside)
+            self.here.die()
         raise Killed(why)
 
     def lose_power(self, why: str) -> NoReturn:
         """The whole controller is without power: its processes are gone, and what its disk has not kept."""
-        self._has_lost_power = True
+        self.here.has_lost_power = True
         self.kill(f"with its machine, {why}")
 
     def cut_power(self, within: float, why: str) -> None:
@@ -188,31 +224,23 @@ class World:
             if not self.is_dead and not self.is_calm:
                 end()
 
-        self.at(self.rng(concern).random() * within, act)
+        self.at(self.rng(self.here.concern(concern)).random() * within, act)
 
-    def bury(self) -> None:
-        """Nothing of the killed daemon is left: its folder is back in its place, without what its end made anew."""
-        if self._aside.exists():
-            shutil.rmtree(self.root, ignore_errors=True)
-            _RENAME(self._aside, self.root)
-        if self._has_lost_power:
-            self._has_lost_power = False
-            for process in (*self.processes.values(), *self.plays.values()):
-                process.end("is gone with the machine")
-            self.disk.lose_power()
-            self.boots, self.booted = self.boots + 1, self.now
-            self.boot()
+    def look_for_strays(self) -> None:
+        """Instances of which the configuration of a controller that begins to lead says what is not so."""
+        assert self.known is not None
+        assert self.disks is not None
+        for uuid, instance in self.known.instances.items():
+            is_elsewhere = self.guests[uuid] - {instance.primary_node}
+            if is_elsewhere or {*self.disks.of[uuid].ends} != {*instance.nodes}:
+                self.has_strayed(uuid)
 
-    def boot(self) -> None:
-        """What a boot of the controller makes anew: its name, and the folders that are memory."""
-        (self.root.parent / "boot_id").write_text(f"boot {self.boots}\n")
-        where = tree.Tree(self.root)
-        shutil.rmtree(where.run, ignore_errors=True)
-        where.run.mkdir(parents=True)
-
-    @property
-    def _aside(self) -> Path:
-        return self.root.with_name(self.root.name + ".of-the-dead")
+    def has_strayed(self, uuid: str) -> None:
+        """Only a person corrects where an instance is: a controller whose state is older does not know it."""
+        if uuid not in self.misplaced:
+            self.misplaced.add(uuid)
+            self.strays.add(uuid)
+            self.tell(self.names[uuid], "is not where the controller that leads has it")
 
     def refuse_the_dead(self) -> None:
         """Whatever a daemon that was killed still does while its stack unwinds ends here."""

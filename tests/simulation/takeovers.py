@@ -1,0 +1,191 @@
+"""A second controller with a copy of the state of the first: the first is lost, the other leads, and the first is back.
+
+A copy is what a backup or a rash administrator makes. The daemon of the first is killed, suspended or stopped, or loses
+power; its processes live on, act on nodes in their epoch, and record into the folder of the first. People start, wait
+and stop what the daemons say, until one controller is left.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
+
+from tests.simulation.controllers import Controller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.daemon.service import Service
+
+    from tests.simulation.world import World
+
+FAULT = "second-controller"
+HOWS = ("kill", "suspend", "suspend", "stop", "lose power", "nothing")
+SOON, LATER = 60.0, 900.0
+LAPSE = 200.0
+"""Seconds after which a node takes no silent controller for one at work."""
+MOST_STARTS = 12
+LONGEST = 7200.0
+"""Seconds after the copy within which people have left one controller."""
+LOOK, UNNOTICED = 30.0, 200.0
+"""Seconds from one look to the next, and for how long a controller works on whose nodes follow another one."""
+
+
+class Takeover:
+    """What becomes of the two controllers of a world; in most worlds there is only one."""
+
+    def __init__(self, world: World, *, start: Callable[[Controller], None]) -> None:
+        self._world = world
+        self._start = start
+        self._chances = world.rng("second controller")
+        self._first = world.here
+        self._second: Controller | None = None
+        self._how = ""
+        self._refusals = 0
+        self._lost_since: dict[Controller, float] = {}
+        self.is_over = True
+        has_agents = world.known is not None and world.known.maintenance.settings.agent_port
+        if has_agents and world.happens(FAULT):
+            self.is_over = False
+            world.steps_last = True
+            last = world.case.steps[-1].at if world.case.steps else SOON
+            world.at(self._chances.random() * last, self._copy)
+
+    def _soon(self) -> float:
+        return self._chances.random() * self._chances.choice((SOON, LATER))
+
+    def _copy(self) -> None:
+        """The folder is copied, as it is at this moment."""
+        world, first = self._world, self._first
+        second = self._second = Controller(world, first.root.with_name("second"), name="second", booted=world.now)
+        shutil.copytree(first.root, second.root, ignore=shutil.ignore_patterns("run"), symlinks=True)
+        second.boot()
+        second.disk.settle()
+        world.controllers.append(second)
+        world.tell("the state is copied")
+        self._how = self._chances.choice(HOWS)
+        world.at(self._chances.choice((0.0, self._soon())), self._lose)
+        world.at(LONGEST, self._settle)
+        world.at(LOOK, self._look)
+
+    def _lose(self) -> None:
+        first, world = self._first, self._world
+        world.tell("the first controller:", self._how)
+        assert self._second is not None
+        with world.being(self._second):
+            world.at(self._soon(), partial(self._start, self._second))
+        if self._how != "nothing":
+            first.restarts = False
+        if self._how == "suspend":
+            first.is_suspended = True
+        elif first.loop is None or first.is_dead or first.watch is None:
+            return
+        elif self._how == "stop":
+            first.watch.stopping.set()
+        elif self._how == "kill":
+            world.kill("by a person")
+        elif self._how == "lose power":
+            world.lose_power("by a person")
+
+    @property
+    def _is_first_at_work(self) -> bool:
+        return self._first.restarts and not self._first.is_suspended
+
+    def leads(self, controller: Controller, made: Service) -> None:
+        """A daemon has begun to lead."""
+        epoch = made.leadership.epoch
+        self._world.tell("leads in epoch", epoch.number if epoch is not None else 0)
+        controller.leads, controller.epoch = True, epoch
+        controller.known = made.configuration.current
+        if len(self._world.controllers) == 1 or self._world.leader is controller:
+            return
+        self._world.leader = controller
+        self._world.look_for_strays()
+        if controller is self._second and not self.is_over:
+            self._world.at(self._soon(), self._back)
+
+    def _back(self) -> None:
+        """The first one goes on, or is started again by somebody who does not know of the second."""
+        first = self._first
+        if self.is_over or self._is_first_at_work:
+            return
+        self._world.tell("the first controller is back")
+        first.restarts, first.is_suspended = True, False
+        with self._world.being(first):
+            self._start(first)
+
+    def refused(self, controller: Controller, text: str) -> None:
+        """A daemon has ended because it may not lead; a person reads why."""
+        world = self._world
+        if len(world.controllers) == 1:
+            world.violated(f"the daemon ends, and there is no other controller: {text}")
+            return
+        controller.restarts = False
+        self._refusals += 1
+        if self._refusals > MOST_STARTS:
+            world.violated(f"no controller can be started: {text}")
+        if not self.is_over and self._is_other_at_work(controller):
+            self._leave(self._other(controller))
+            return
+        controller.statement = Statement(is_restored="--restored" in text or controller.statement.is_restored)
+        world.at(LAPSE, partial(self._start_again, controller))
+
+    def helps(self, controller: Controller) -> None:
+        """A daemon waits for silent nodes: a person has them answer, or says that nobody votes."""
+        world = self._world
+        if not self.is_over and not self._is_other_at_work(controller) and self._chances.random() < 0.5:
+            world.tell("a person says that nobody votes")
+            controller.statement = Statement(no_voting=True, is_restored=controller.statement.is_restored)
+            world.kill("by a person")
+        world.tell("a person has the nodes answer")
+        for node in sorted(world.nodes.values(), key=lambda node: node.name):
+            node.recover()
+
+    def _start_again(self, controller: Controller) -> None:
+        controller.restarts = True
+        self._start(controller)
+
+    def _other(self, controller: Controller) -> Controller:
+        return next(each for each in self._world.controllers if each is not controller)
+
+    def _is_other_at_work(self, controller: Controller) -> bool:
+        others = [each for each in self._world.controllers if each is not controller]
+        return any(each.restarts and not each.is_suspended for each in others)
+
+    def _settle(self) -> None:
+        """A person makes an end of it: the one that led last stays."""
+        if not self.is_over:
+            leaders = [each for each in self._world.controllers if each.leads]
+            self._leave(max(leaders, key=lambda each: each.number, default=self._second or self._first))
+
+    def _leave(self, stays: Controller) -> None:
+        """One controller stays, and the machine of the other is installed anew."""
+        world, other = self._world, self._other(stays)
+        self.is_over = True
+        world.tell("the", stays.name or "first", "controller stays")
+        other.restarts = other.is_suspended = False
+        other.end_processes("ends: its machine is installed anew")
+        if not stays.restarts or stays.is_suspended:
+            stays.restarts, stays.is_suspended = True, False
+            with world.being(stays):
+                self._start(stays)
+        with world.being(other):
+            if other.loop is not None and not other.is_dead:
+                world.kill("by a person")
+
+    def _look(self) -> None:
+        """No controller works on for minutes whose orders most of the nodes refuse."""
+        world = self._world
+        for each in world.controllers:
+            refuse = [node for node in world.nodes.values() if node.answers and node.followed.refuses(each.epoch)]
+            if each.leads and each.is_running and 2 * len(refuse) > len(world.nodes):
+                since = self._lost_since.setdefault(each, world.now)
+                if world.now - since > UNNOTICED:
+                    world.violated(f"the {each.name or 'first'} controller works on, and the nodes follow another one")
+            else:
+                self._lost_since.pop(each, None)
+        if not self.is_over:
+            world.at(LOOK, self._look)
