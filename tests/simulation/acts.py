@@ -9,6 +9,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import ch
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.left_replicas import ReplicaLeft
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, run_records
 
+from tests.simulation.modules import Module
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     Play = Generator[float, None, Any]
 
+POLL = 1.0
 LOOK, MOVE, STOP, RECORD = 2.0, 30.0, 10.0, 0.5
 """Seconds that a part of a play takes at the most."""
 
@@ -65,11 +68,23 @@ def work(world: World, instance: str, node: str, act: Callable[[], object]) -> P
         PlayFailed: it does not. Rejected: DRBD refuses it.
     """
     try:
-        with world.nodes[node].followed.held(world.names[instance], ordered(world)):
-            act()
+        order = ordered(world)
+        if world.modules_take_time:
+            yield from _waited(world, Module(world, world.nodes[node], instance, order, act))
+        else:
+            with world.nodes[node].followed.held(world.names[instance], order):
+                act()
     except errors.RoundsmanError as error:
         raise PlayFailed(str(error)) from error
-    yield from ()
+
+
+def _waited(world: World, module: Module) -> Play:
+    """Wait for a module; one whose node does not answer any more goes on by itself."""
+    while not module.is_over:
+        yield POLL
+        check_answers(world, module.node.uuid)
+    if module.failure is not None:
+        raise module.failure
 
 
 def ordered(world: World) -> epochs.Order | None:

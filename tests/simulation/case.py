@@ -34,8 +34,12 @@ FAULTS: dict[str, float] = {
     "kill-after-record": 0.03,
     "power-loss-after-record": 0.03,
     "power-loss-after-failed-sync": 0.5,
+    "second-controller": 0.2,
+    "question-lost": 0.05,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
+OF_CONTROLLERS = ("second-controller", "question-lost")
+"""Those of two controllers: a shaped case has them by a chance of its own."""
 STEPS: dict[str, int] = {
     "move": 12,
     "move-many": 4,
@@ -74,6 +78,8 @@ STEPS: dict[str, int] = {
     "play-by-hand": 3,
 }
 """What users do, and how often in relation to each other."""
+SECOND = 0.1
+"""How many of the shaped cases have a second controller."""
 BUSY, QUIET = 5.0, 300.0
 """Seconds from one step to the next: often none to the first of these, sometimes up to the second."""
 
@@ -130,10 +136,12 @@ def shaped(seed: int) -> Case:
     """A case of few kinds of steps and few faults, which are frequent: it finds what needs the same again and again."""
     rng = random.Random(f"{seed}/shape")
     kinds = rng.sample(list(STEPS), rng.choice((2, 3, 4, 5)))
-    chosen = rng.sample([name for name in FAULTS if name != "agents"], rng.choice((0, 1, 2, 3)))
+    chosen = rng.sample([name for name in FAULTS if name not in {"agents", *OF_CONTROLLERS}], rng.choice((0, 1, 2, 3)))
     faults = {name: min(1.0, FAULTS[name] * rng.choice((5, 20, 50))) for name in chosen}
     if rng.random() < 0.8:
         faults["agents"] = 1.0
+    if random.Random(f"{seed}/second").random() < SECOND:
+        faults |= {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2}
     steps = of_seed(seed, steps=rng.choice((10, 15, 25))).steps
     return Case(seed, tuple(dataclasses.replace(step, do=rng.choice(kinds)) for step in steps), faults)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app, disk_proofs, failures, service
@@ -28,6 +29,7 @@ DECIDED = 60.0
 """Seconds after the end of a job within which rounds have drawn their conclusions."""
 PATIENCE = 1800.0
 """Within how many seconds a person has silent nodes answer for which a daemon waits that starts."""
+MOST_LOOKS = 12
 LOOK = 10.0
 """Seconds from one look for the end of a takeover to the next."""
 
@@ -92,6 +94,20 @@ class Daemon:
                 self._takeover.helps(self._controller)
 
         world.at(world.rng("waits").random() * PATIENCE, help_nodes)
+        world.at(LOOK, partial(self._look_at_wait, loop, 0))
+
+    def _look_at_wait(self, loop: asyncio.AbstractEventLoop | None, count: int) -> None:
+        """No daemon waits for minutes while most of the nodes that vote answer, and follow nobody else."""
+        world, known = self._world, self._controller.known
+        is_waiting = self._controller.loop is loop and self._watch.service is None
+        if not is_waiting or known is None or len(world.controllers) > 1:
+            return
+        voters = [uuid for uuid, node in known.nodes.items() if node.powered and not node.offline]
+        answering = [uuid for uuid in voters if world.nodes[uuid].answers]
+        count = count + 1 if 2 * len(answering) > len(voters) else 0
+        if count > MOST_LOOKS:
+            world.violated("a daemon waits though most of the nodes that vote answer")
+        world.at(LOOK, partial(self._look_at_wait, loop, count))
 
     def _unheard(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if (error := context.get("exception")) and not self._controller.is_dead:

@@ -151,6 +151,8 @@ class Replicas:
         self.settle()
         if node in self.ends:
             self._keep(change(self.pair, self.ends.index(node)))
+        elif node not in self.left:
+            raise model.Rejected("it has no replica on this node", status=1)
         else:
             alone = Pair((self.left[node], model.Side()), now=self._now, is_linked=False, speed=self.pair.speed)
             self.left[node] = change(alone, 0).sides[0]

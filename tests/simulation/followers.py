@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils import (
     node_settings,
     whitelist,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, signing, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, errors, signing, votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following
 
 from tests.simulation.disk import Disk
@@ -57,15 +57,25 @@ class Followed:
     def boot(self, number: int) -> None:
         """The node boots, and its agent starts."""
         (self.root / BOOT_ID).write_text(f"{uuid.UUID(int=number)}\n")
+        self._look_at_kept()
         self._disk.settle()
         self._agent = following.Follower(self._settings, clock=lambda: self.world.now)
+
+    def _look_at_kept(self) -> None:
+        """Whatever it has said that it follows, it follows after a loss of power."""
+        try:
+            found = leader_record.load(self.root)
+        except errors.StoreFailed:
+            found = None
+        if self.kept is not None and (found is None or found.epoch.number < self.kept.epoch.number):
+            self.world.violated(f"{self.name} has forgotten that it follows epoch {self.kept.epoch.number}")
 
     def lose_power(self) -> None:
         self._disk.lose_power()
 
     def answer(self, data: bytes) -> bytes:
         """What the agent answers to a question of a controller; empty where it answers none."""
-        with self._at_work():
+        with self.at_work():
             given = self._agent.answer(data)
         if given and (follows := votes.kept(json.loads(signing.read_envelope(given).msg)["follows"])) is not None:
             self._keeps(follows)
@@ -78,8 +88,10 @@ class Followed:
         Raises:
             NotFollowed: it is not. LockRefused: another step has the lock.
         """
-        with self._at_work(order), instance_lock.held(instance, self.root, opcode="", time_limit=0):
-            self._look_at_order(order)
+        with contextlib.ExitStack() as lock:
+            with self.at_work(order):
+                lock.enter_context(instance_lock.held(instance, self.root, opcode="", time_limit=0))
+            self.look_at_order(order)
             yield
 
     def refuses(self, epoch: epochs.Epoch | None) -> bool:
@@ -88,11 +100,11 @@ class Followed:
 
     def require(self, order: epochs.Order | None) -> None:
         """The same for a step without a lock."""
-        with self._at_work(order):
+        with self.at_work(order):
             leader_record.require_ordered(self.root)
-            self._look_at_order(order)
+        self.look_at_order(order)
 
-    def _look_at_order(self, order: epochs.Order | None) -> None:
+    def look_at_order(self, order: epochs.Order | None) -> None:
         """A step is at work here by this order: the node has never said that it follows a later one."""
         if self.kept is not None and self.refuses(order.epoch if order is not None else None):
             told = f"epoch {order.epoch.number} orders" if order is not None else "no epoch orders"
@@ -108,7 +120,7 @@ class Followed:
             self.kept = follows
 
     @contextlib.contextmanager
-    def _at_work(self, order: epochs.Order | None = None) -> Iterator[None]:
+    def at_work(self, order: epochs.Order | None = None) -> Iterator[None]:
         """What is written meanwhile is on this node's disk; what orders it is in the environment of modules."""
         before, self.world.writes_on = self.world.writes_on, self._disk
         os.environ[leader_record.VARIABLE] = "" if order is None else str(order)

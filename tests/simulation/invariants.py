@@ -229,6 +229,8 @@ class Watch:
         """A play by hand that was given a lock has it until it ends."""
         for play in self._world.plays.values():
             owner = holders.Owner(play.name, str(play.livelock))
+            if play.controller is not self._world.here:
+                continue
             if play.is_holding and not play.is_over and not service.desk.table.locks_of(owner):
                 self._world.violated(f"{play.name} has lost the lock that it was given")
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
+    from tests.simulation.modules import Module
     from tests.simulation.world import World
 
 AGENT_PORT = 1817
@@ -60,6 +61,7 @@ class Node:
 
     def __post_init__(self) -> None:
         self.followed = Followed(self.world, self.uuid, self.name, self.key)
+        self.modules: list[Module] = []
 
     @property
     def answers(self) -> bool:
@@ -83,6 +85,8 @@ class Node:
             self.is_on, self.is_hung = False, False
             for nodes in self.world.guests.values():
                 nodes.discard(self.uuid)
+            for module in list(self.modules):
+                module.end(errors.Failed(f"{self.name} is off"))
             self.followed.lose_power()
             self.world.tell(self.name, "is off")
             self._tell()
@@ -202,8 +206,11 @@ class Writer:
 
     def _follow(self, question: bytes) -> None:
         """Its agent answers who leads; the answer may be on its way while the node is lost."""
-        if self._node.answers:
+        world = self._node.world
+        if self._node.answers and not world.happens("question-lost"):
             given = self._node.followed.answer(question)
+            if world.happens("question-lost"):
+                return
             asyncio.get_running_loop().call_later(_on_way(self._node.world), self._hear, given)
 
     def _hear(self, given: bytes) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
-from tests.simulation import nodes, processes, threads
+from tests.simulation import modules, nodes, processes, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,6 +104,10 @@ def _token_hex(world: World) -> Callable[[int], str]:
     return lambda size: f"{world.rng('votes').getrandbits(8 * size):0{2 * size}x}"
 
 
+def _time_of_modules(world: World) -> types.SimpleNamespace:
+    return types.SimpleNamespace(monotonic=lambda: world.now, sleep=modules.sleep)
+
+
 def _popen(world: World) -> Any:
     def popen(_words: list[str], *, cwd: Any, **_options: Any) -> processes.Child:
         return processes.spawn(world, cwd)
@@ -151,6 +155,9 @@ PATCHES: tuple[Patch, ...] = (
     Patch("socket", "gethostname", lambda _: lambda: "controller", "the same on each machine"),
     Patch(f"{PACKAGE}.daemon.maintenance.voting", "random", _chances, "the same seed asks nodes in the same order"),
     Patch(f"{PACKAGE}.daemon.maintenance.leadership", "random", _chances, "the same seed asks again at the same time"),
+    Patch(
+        f"{PACKAGE}.plugins.module_utils.instance_lock", "time", _time_of_modules, "modules wait in the world's time"
+    ),
     Patch("os", "fsync", _fsync, "what is durable, and where a daemon is killed, is the world's matter"),
     Patch("os", "replace", _renamed("replace"), "a name that changes its folder changes it at once on the disk, too"),
     Patch("os", "rename", _renamed("rename"), "the same; a file that gets a name in the spool is told of"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
 
 from tests.simulation.controllers import Controller
+from tests.simulation.nodes import ON_WIRE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FAULT = "second-controller"
 HOWS = ("kill", "suspend", "suspend", "stop", "lose power", "nothing")
+TOGETHER = 0.3
+"""How often the two are started together, where the first one was stopped."""
 SOON, LATER = 60.0, 900.0
 LAPSE = 200.0
 """Seconds after which a node takes no silent controller for one at work."""
@@ -50,7 +53,7 @@ class Takeover:
         has_agents = world.known is not None and world.known.maintenance.settings.agent_port
         if has_agents and world.happens(FAULT):
             self.is_over = False
-            world.steps_last = True
+            world.modules_take_time = True
             last = world.case.steps[-1].at if world.case.steps else SOON
             world.at(self._chances.random() * last, self._copy)
 
@@ -76,7 +79,10 @@ class Takeover:
         world.tell("the first controller:", self._how)
         assert self._second is not None
         with world.being(self._second):
-            world.at(self._soon(), partial(self._start, self._second))
+            after = self._soon()
+            world.at(after, partial(self._start, self._second))
+        if self._how == "stop" and self._chances.random() < TOGETHER:
+            world.at(after + self._chances.random() * ON_WIRE, self._back)
         if self._how != "nothing":
             first.restarts = False
         if self._how == "suspend":
@@ -98,6 +104,9 @@ class Takeover:
         """A daemon has begun to lead."""
         epoch = made.leadership.epoch
         self._world.tell("leads in epoch", epoch.number if epoch is not None else 0)
+        for each in self._world.controllers:
+            if each is not controller and epoch is not None and each.epoch == epoch:
+                self._world.violated(f"two controllers lead in epoch {epoch.number}")
         controller.leads, controller.epoch = True, epoch
         controller.known = made.configuration.current
         if len(self._world.controllers) == 1 or self._world.leader is controller:

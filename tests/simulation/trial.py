@@ -156,6 +156,11 @@ class Stage:
                 self._turn()
             except Stuck as error:
                 self.world.violated(str(error))
+        for each in self.world.controllers:
+            if each.loop is not None:
+                if not each.is_dead:
+                    each.die()
+                self._end(each)
 
     def start(self, controller: Controller) -> None:
         """Start the daemon of a machine on which none runs."""

@@ -94,7 +94,7 @@ class World:
         self.controllers = [self.here]
         self.leader = self.here
         self.strays: set[str] = set()
-        self.steps_last = False
+        self.modules_take_time = False
         self.clock_error = 0.0
         self.stopped_clock: float | None = None
         self.is_calm = False
