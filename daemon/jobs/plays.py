@@ -11,13 +11,12 @@ A run whose process ended without a result, other than by its time limit, is los
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors, possible_loss
+from ...plugins.module_utils.domain import possible_loss
 from ...plugins.plugin_utils.opcodes import contract
 from .. import audit, faults
 from . import process, recovery, settling, task_log, values
@@ -92,7 +91,7 @@ async def _clear(ports: Ports, opcode: values.Opcode, made: contract.PlayOpcode)
     cluster = ports.configuration.current
     named = [text for value in opcode.params.values() for text in (value if isinstance(value, list) else [value])]
     instances = [text for text in named if isinstance(text, str) and text in cluster.instances]
-    if instances and not isinstance(made, contract.LookOpcode):
+    if instances:
         await ports.clear(instances, made.hosts(cluster))
 
 
@@ -114,9 +113,6 @@ async def _settle(
     if settlement.needs_look and step is not recovery.Step.START:
         look = settling.look_after(made, ports.configuration.current)
         if look is not None:
-            with contextlib.suppress(errors.Refused):
-                # What another controller still does there would make false what is found.
-                await _clear(ports, book.jobs[job].opcodes[index], made)
             text += "; " + await settling.carry_out(look, folder=folder / task_log.LOOKUP, ports=ports, owner=owner)
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None:

@@ -176,6 +176,7 @@ async def carry_out(look: contract.LookOpcode, *, folder: Path, ports: Ports, ow
     reason = ""
     for count in range(1, TRIES + 1):
         try:
+            await _clear(look, ports)
             reason, text = await _tried(look, folder=folder, ports=ports, owner=owner)
         except errors.StoreFailed:
             raise
@@ -188,6 +189,17 @@ async def carry_out(look: contract.LookOpcode, *, folder: Path, ports: Ports, ow
     text = f"nobody could look ({TRIES} tries: {reason}): that {told} is what was known before, and may be wrong"
     LOG.warning("%s: %s", owner.name, text)
     return text
+
+
+async def _clear(look: contract.LookOpcode, ports: Ports) -> None:
+    """Wait until no step of another controller is at work on what is looked at: it would make false what is found.
+
+    Raises:
+        Refused: that cannot be told.
+    """
+    cluster = ports.configuration.current
+    if instances := [uuid for uuid in look.about() if uuid in cluster.instances]:
+        await ports.clear(instances, look.hosts(cluster))
 
 
 async def _tried(look: contract.LookOpcode, *, folder: Path, ports: Ports, owner: holders.Owner) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -73,3 +74,44 @@ def test_what_a_lost_opcode_left_is_looked_at_once_no_other_step_is_at_work(
         assert ran_when_asked == [0, 1]
 
     daemon.run(act, outcomes={"migrate": "lost"})
+
+
+def test_what_a_lost_opcode_left_is_not_looked_at_while_other_steps_may_be_at_work(
+    daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look lets only one node write, and what it would record might not be so a moment later."""
+    barrier = Barrier(monkeypatch)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        clear = barrier._clear
+
+        async def closes(instances: Collection[str], nodes: Collection[str]) -> None:
+            await clear(instances, nodes)
+            barrier.is_closed = True
+
+        monkeypatch.setattr(barrier, "_clear", closes)
+        await running.queue.submit([twins.job(1, daemons.move(running))])
+        await twins.jobs_end(running)
+        assert twin.ran == ["migrate 1/0"]
+        assert f"nobody could look (3 tries: {REFUSAL})" in running.queue.jobs[1].text
+
+    daemon.run(act, outcomes={"migrate": "lost"})
+
+
+def test_a_look_that_is_ordered_waits_as_other_opcodes_do(
+    daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barrier = Barrier(monkeypatch)
+    barrier.is_closed = True
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        move = daemons.move(running)
+        nodes = [move.params["source"], move.params["target"]]
+        look = values.Opcode("find_instance", {"instance": move.params["instance"], "nodes": nodes})
+        await running.queue.submit([twins.job(1, look)])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "error"}
+        assert running.queue.jobs[1].text.startswith(REFUSAL)
+        assert twin.ran == []
+
+    daemon.run(act)
