@@ -209,7 +209,12 @@ class Leadership(parts.Part):
                 "would change that: var/lib/roundsman/leader.json removed on them, once it is known why"
             )
         offered = epochs.Epoch(number, _new_id())
-        await asyncio.to_thread(controller_epoch.remember, self._where, offered)
+        is_copy = record is not None and not self._is_here(record)
+        is_unvoted = record is None and not candidate.voters
+        if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
+            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+        # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
+        await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
         kept = epochs.Kept(offered, candidate.master, candidate.serial, goes_on)
 
@@ -226,10 +231,6 @@ class Leadership(parts.Part):
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
         order = epochs.Order(offered, candidate.master, candidate.serial)
-        is_copy = record is not None and not self._is_here(record)
-        is_unvoted = record is None and not candidate.voters
-        if is_copy or is_unvoted or leading.is_takeover(candidate, poll.votes):
-            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
         self._known |= poll.answers.keys()
         await asyncio.to_thread(
             controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)

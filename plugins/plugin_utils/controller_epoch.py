@@ -121,10 +121,10 @@ def write(where: tree.Tree, order: epochs.Order, *, voters: Iterable[str] = (), 
     _write(where, Record(order, (), place(where), unsynced.boot(), frozenset(voters), frozenset(waits)))
 
 
-def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
+def remember(where: tree.Tree, offered: epochs.Epoch, *, waits: Iterable[str] = ()) -> None:
     """Keep durably that this epoch is offered to nodes from here; what steps name stays as it is.
 
-    What a copy from another controller names is dropped.
+    What a copy from another controller names is dropped. `waits` as in `Record`.
 
     Raises:
         StoreFailed, StateUnknown.
@@ -133,7 +133,7 @@ def remember(where: tree.Tree, offered: epochs.Epoch) -> None:
     if before is None or before.place != here:
         voters = before.voters if before is not None else frozenset()
         before = Record(None, (), here, "", voters)
-    _write(where, dataclasses.replace(before, offered=(*before.offered, offered)[-OFFERED:]))
+    _write(where, dataclasses.replace(before, offered=(*before.offered, offered)[-OFFERED:], waits=frozenset(waits)))
 
 
 def _write(where: tree.Tree, record: Record) -> None:

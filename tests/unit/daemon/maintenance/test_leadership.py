@@ -577,6 +577,33 @@ def test_a_controller_that_takes_over_touches_no_instance_before_each_of_its_nod
     run(running, scenario)
 
 
+def test_a_controller_that_takes_over_waits_for_nodes_though_its_first_offers_were_in_vain(
+    running: service.Service, tmp_path: Path
+) -> None:
+    """Those that promised to follow it then do not show any more that another controller led."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        second = first.copied(tmp_path / "copy")
+        await led.end()
+        instance = next(iter(running.configuration.current.instances.values()))
+        secondary = running.configuration.current.node_name(instance.secondary_nodes[0])
+        names = {"node1", "node2", "node3"}
+        for name in sorted(names - {secondary}):
+            nodes.busy, before = names - {name}, epoch_of(nodes, name)
+            starting = asyncio.create_task(second.start())
+            await until(lambda name=name, before=before: epoch_of(nodes, name) != before)  # type: ignore[misc]
+            assert not starting.done()
+            starting.cancel()
+        nodes.busy, nodes.silent = set(), {secondary}
+
+        made = await second.start()
+
+        assert f"{secondary} has not answered" in await refusal(made, running)
+
+    run(running, scenario)
+
+
 def test_a_node_that_has_voted_is_waited_for_though_no_agent_listens_on_it_any_more(
     running: service.Service, tmp_path: Path
 ) -> None:
