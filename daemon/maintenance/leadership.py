@@ -167,7 +167,7 @@ class Leadership(parts.Part):
         """The epoch in which this controller led before, in this boot."""
         if here is None or here.order is None or here.boot != unsynced.boot():
             return None
-        return leading.Own(here.order.epoch, self._is_at_work())
+        return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
     async def _ask(
         self,
@@ -317,7 +317,8 @@ class Leadership(parts.Part):
             self._failures.failed(
                 self.name,
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
-                remedy="stop the daemon of the controller that should not lead",
+                remedy="stop the daemon of the controller that should not lead; once it is stopped, restart this one, "
+                "which begins an epoch above",
             )
         else:
             self._failures.recovered(self.name)

@@ -81,10 +81,14 @@ class Step(Enum):
 
 @dataclass(frozen=True)
 class Own:
-    """The epoch that this controller led in before it started again, in the same boot, and whether its runs go on."""
+    """The epoch that this controller led in before it started again, in the same boot, and whether its runs go on.
+
+    `has_offered`: it has offered later ones since, in vain, which nodes may have promised to follow.
+    """
 
     epoch: Epoch
     is_at_work: bool = False
+    has_offered: bool = False
 
 
 def number(known: Optional[Epoch], shown: Iterable[Optional[Epoch]]) -> int:
@@ -118,10 +122,12 @@ def decide(
     """What a controller does that starts, by the answers of the nodes (UUIDs) so far.
 
     It goes on in its epoch where no node knows a later one, and either its runs go on too, whose processes name that
-    epoch, or so many nodes are silent that it cannot begin another one: nothing has changed then.
+    epoch, or so many nodes are silent that it cannot begin another one: nothing has changed then, unless it has offered
+    one already. An epoch that is offered while runs go on lets them.
     """
     shown = [vote.follows for vote in answers.values()]
-    may_go_on = own is not None and all(kept is None or may_order(kept, own.epoch) for kept in shown)
+    is_followed = own is not None and (own.is_at_work or not own.has_offered)
+    may_go_on = is_followed and own is not None and all(kept is None or may_order(kept, own.epoch) for kept in shown)
     verdict = elect(candidate, answers, names=names)
     if may_go_on and own is not None and own.is_at_work:
         return Step.GO_ON, LEADS

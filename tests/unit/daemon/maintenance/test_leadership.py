@@ -288,6 +288,28 @@ def test_a_restart_goes_on_while_most_nodes_are_silent_and_one_after_a_reboot_wa
     run(running, scenario)
 
 
+def test_a_restart_does_not_go_on_below_what_it_has_offered(running: service.Service) -> None:
+    """The nodes that promised to follow that refuse what the epoch before orders."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        led = await first.start()
+        nodes.busy = {"node2", "node3"}
+        starting = asyncio.create_task(first.start())
+        await until(lambda: epoch_of(nodes, "node1") != led.epoch)
+        starting.cancel()
+        nodes.silent = {"node1", "node2", "node3"}
+
+        await wait_of(first)
+
+        nodes.busy, nodes.silent = set(), set()
+        made = await first.start()
+        assert made.epoch is not None
+        assert led.epoch is not None
+        assert made.epoch.number > led.epoch.number + 1
+
+    run(running, scenario)
+
+
 @pytest.mark.parametrize("is_old", [True, False])
 def test_nodes_whose_agents_cannot_vote_leave_everything_as_it_was(running: service.Service, is_old: bool) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:

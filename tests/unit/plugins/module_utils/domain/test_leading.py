@@ -234,6 +234,8 @@ def _parts(nodes: str) -> list[tuple[str, ...]]:
 
 OWN = leading.Own(Epoch(3, "of-a"))
 AT_WORK = leading.Own(Epoch(3, "of-a"), is_at_work=True)
+OFFERED = leading.Own(Epoch(3, "of-a"), has_offered=True)
+OFFERED_AT_WORK = leading.Own(Epoch(3, "of-a"), is_at_work=True, has_offered=True)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +248,12 @@ AT_WORK = leading.Own(Epoch(3, "of-a"), is_at_work=True)
         pytest.param(A, AT_WORK, {}, Step.GO_ON, id="the same, and all are silent"),
         pytest.param(A, OWN, {"a": of("a")}, Step.GO_ON, id="a restart while most are silent"),
         pytest.param(A, OWN, {"a": NOBODY}, Step.GO_ON, id="the same, and the one that answers was installed again"),
+        pytest.param(
+            A, OFFERED, {"a": of("a")}, Step.WAIT, id="the same, after an offer in vain"
+        ),
+        pytest.param(
+            A, OFFERED_AT_WORK, {"a": of("a")}, Step.GO_ON, id="the same, while opcodes run"
+        ),
         pytest.param(A, None, {"a": of("a")}, Step.WAIT, id="a start after a reboot while most are silent"),
         pytest.param(
             A, OWN, {"a": of("copy", number=4)}, Step.WAIT, id="most are silent, and one has followed another since"
