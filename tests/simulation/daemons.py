@@ -29,7 +29,7 @@ DECIDED = 60.0
 """Seconds after the end of a job within which rounds have drawn their conclusions."""
 PATIENCE = 1800.0
 """Within how many seconds a person has silent nodes answer for which a daemon waits that starts."""
-MOST_LOOKS = 12
+MOST_LOOKS = 60
 LOOK = 10.0
 """Seconds from one look for the end of a takeover to the next."""
 

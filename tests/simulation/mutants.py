@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
-from tests.simulation import planted
+from tests.simulation import of_leading, planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -282,7 +282,7 @@ HISTORY = (
     ),
 )
 
-MUTANTS = (*HISTORY, *planted.PLANTED)
+MUTANTS = (*HISTORY, *planted.PLANTED, *of_leading.OF_LEADING)
 
 
 @contextlib.contextmanager

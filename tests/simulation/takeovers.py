@@ -30,10 +30,12 @@ TOGETHER = 0.3
 SOON, LATER = 60.0, 900.0
 LAPSE = 200.0
 """Seconds after which a node takes no silent controller for one at work."""
+NOBODY_VOTES = 0.5
+"""How often a person says so where a daemon waits."""
 MOST_STARTS = 12
 LONGEST = 7200.0
 """Seconds after the copy within which people have left one controller."""
-LOOK, UNNOTICED = 30.0, 200.0
+LOOK, UNNOTICED = 30.0, 600.0
 """Seconds from one look to the next, and for how long a controller works on whose nodes follow another one."""
 
 
@@ -49,6 +51,7 @@ class Takeover:
         self._how = ""
         self._refusals = 0
         self._lost_since: dict[Controller, float] = {}
+        self._stays: Controller | None = None
         self.is_over = True
         has_agents = world.known is not None and world.known.maintenance.settings.agent_port
         if has_agents and world.happens(FAULT):
@@ -113,13 +116,13 @@ class Takeover:
             return
         self._world.leader = controller
         self._world.look_for_strays()
-        if controller is self._second and not self.is_over:
+        if controller is self._second and self._stays is None:
             self._world.at(self._soon(), self._back)
 
     def _back(self) -> None:
         """The first one goes on, or is started again by somebody who does not know of the second."""
         first = self._first
-        if self.is_over or self._is_first_at_work:
+        if self._stays is not None or self._is_first_at_work:
             return
         self._world.tell("the first controller is back")
         first.restarts, first.is_suspended = True, False
@@ -136,7 +139,7 @@ class Takeover:
         self._refusals += 1
         if self._refusals > MOST_STARTS:
             world.violated(f"no controller can be started: {text}")
-        if not self.is_over and self._is_other_at_work(controller):
+        if self._stays is None and self._is_other_at_work(controller):
             self._leave(self._other(controller))
             return
         controller.statement = Statement(is_restored="--restored" in text or controller.statement.is_restored)
@@ -145,7 +148,12 @@ class Takeover:
     def helps(self, controller: Controller) -> None:
         """A daemon waits for silent nodes: a person has them answer, or says that nobody votes."""
         world = self._world
-        if not self.is_over and not self._is_other_at_work(controller) and self._chances.random() < 0.5:
+        if (
+            not self.is_over
+            and self._stays is None
+            and not self._is_other_at_work(controller)
+            and self._chances.random() < 0.5
+        ):
             world.tell("a person says that nobody votes")
             controller.statement = Statement(no_voting=True, is_restored=controller.statement.is_restored)
             world.kill("by a person")
@@ -166,14 +174,15 @@ class Takeover:
 
     def _settle(self) -> None:
         """A person makes an end of it: the one that led last stays."""
-        if not self.is_over:
+        if self._stays is None:
             leaders = [each for each in self._world.controllers if each.leads]
             self._leave(max(leaders, key=lambda each: each.number, default=self._second or self._first))
 
     def _leave(self, stays: Controller) -> None:
         """One controller stays, and the machine of the other is installed anew."""
         world, other = self._world, self._other(stays)
-        self.is_over = True
+        self._stays = stays
+        world.at(LAPSE, self._end)
         world.tell("the", stays.name or "first", "controller stays")
         other.restarts = other.is_suspended = False
         other.end_processes("ends: its machine is installed anew")
@@ -184,6 +193,17 @@ class Takeover:
         with world.being(other):
             if other.loop is not None and not other.is_dead:
                 world.kill("by a person")
+
+    def _end(self) -> None:
+        """While nodes follow what the other one offered in vain, a person restarts the one that stays."""
+        watch = self._stays.watch if self._stays is not None else None
+        failures = watch.service.failures.listed() if watch is not None and watch.service is not None else []
+        if watch is not None and any(failure["part"] == "leadership" for failure in failures):
+            self._world.tell("a person restarts the daemon")
+            watch.stopping.set()
+            self._world.at(LAPSE, self._end)
+        else:
+            self.is_over = True
 
     def _look(self) -> None:
         """No controller works on for minutes whose orders most of the nodes refuse."""
