@@ -35,10 +35,9 @@ class PlayFailed(Exception):
 
 def record(world: World, run: Path, *stated: changes.Change) -> None:
     """Record, as a play does: what it was told to be durable is what must be on record in the end."""
-    if world.here is not world.leader:
-        for change in stated:
-            if isinstance(change, (changes.InstanceNodes, changes.InstanceState, ReplicaLeft)):
-                world.has_strayed(change.instance)
+    for change in stated:
+        if isinstance(change, (changes.InstanceNodes, changes.InstanceState, ReplicaLeft)):
+            _moved(world, change.instance)
     said = [key for change in stated if (key := _said(change)) is not None]
     for name, _ in said:
         world.recorded.pop(name, None)
@@ -51,6 +50,12 @@ def record(world: World, run: Path, *stated: changes.Change) -> None:
     if world.happens("kill-after-record"):
         world.kill_soon(RECORD, "after a record")
     world.tell("recorded by", f"{run.parent.name}/{run.name}", *(type(change).__name__ for change in stated))
+
+
+def _moved(world: World, instance: str) -> None:
+    """What a controller does that does not lead any more is not on record where the other one leads."""
+    if world.here is not world.leader:
+        world.has_strayed(instance)
 
 
 def _said(change: changes.Change) -> tuple[tuple[str, str], str] | None:
@@ -141,6 +146,7 @@ def start(world: World, instance: str, node: str) -> None:
     if node in world.guests[instance]:
         return
     replicas(world, instance).begin(node)
+    _moved(world, instance)
     world.guests[instance].add(node)
     if len(world.guests[instance]) > 1 and instance not in world.misplaced - world.strays:
         found = sorted(world.names[uuid] for uuid in world.guests[instance])
@@ -148,6 +154,7 @@ def start(world: World, instance: str, node: str) -> None:
 
 
 def stop(world: World, instance: str, node: str) -> None:
+    _moved(world, instance)
     world.guests[instance].discard(node)
     replicas(world, instance).finish(node)
 
@@ -156,4 +163,5 @@ def hand_over(world: World, instance: str, source: str, target: str) -> None:
     """A live migration ends, within a moment: libvirt pauses it here and resumes it there."""
     replicas(world, instance).finish(source)
     replicas(world, instance).begin(target, moves=True)
+    _moved(world, instance)
     world.guests[instance] = {target}

@@ -36,9 +36,11 @@ FAULTS: dict[str, float] = {
     "power-loss-after-failed-sync": 0.5,
     "second-controller": 0.2,
     "question-lost": 0.05,
+    "module-is-slow": 0.15,
+    "controllers-start-together": 0.1,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
-OF_CONTROLLERS = ("second-controller", "question-lost")
+OF_CONTROLLERS = ("second-controller", "question-lost", "module-is-slow", "controllers-start-together")
 """Those of two controllers: a shaped case has them by a chance of its own."""
 STEPS: dict[str, int] = {
     "move": 12,
@@ -141,7 +143,7 @@ def shaped(seed: int) -> Case:
     if rng.random() < 0.8:
         faults["agents"] = 1.0
     if random.Random(f"{seed}/second").random() < SECOND:
-        faults |= {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2}
+        faults |= {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
     steps = of_seed(seed, steps=rng.choice((10, 15, 25))).steps
     return Case(seed, tuple(dataclasses.replace(step, do=rng.choice(kinds)) for step in steps), faults)
 

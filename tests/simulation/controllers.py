@@ -29,7 +29,8 @@ _RENAME = os.rename
 class Controller:
     """`memory` is what the process of the daemon knows of its disk, `known` the configuration that it has.
 
-    `restarts`: systemd starts the daemon again that has ended.
+    `took_over` is when it began to lead in place of the other one, and the number of its epoch, 0 for never. Where it
+    `restarts`, systemd starts the daemon again that has ended.
     """
 
     def __init__(self, world: World, root: Path, *, name: str = "", booted: float) -> None:
@@ -46,6 +47,7 @@ class Controller:
         self.is_suspended = False
         self.leads = False
         self.epoch: epochs.Epoch | None = None
+        self.took_over = 0.0, 0
         self.restarts = True
         self.has_lost_power = False
         self.known: clusters.Cluster | None = None

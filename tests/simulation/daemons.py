@@ -154,6 +154,8 @@ class Daemon:
         await self._users.power_on(made)
         await self._settled(made)
         await self._users.put_replicas_in_order(made)
+        if made.queue.unfinished(made.queue.jobs):
+            await self._settled(made)
 
     async def _settled(self, made: service.Service) -> None:
         world = self._world

@@ -39,7 +39,7 @@ class Often:
         return dataclasses.replace(step, at=at, do=self.kinds[step.number % len(self.kinds)] if self.kinds else step.do)
 
 
-TWO = {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2}
+TWO = {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
 FREQUENT: dict[str, Often] = {
     "lines_not_synced": Often({"power-loss-after-record": 0.5}),
     "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
@@ -79,11 +79,15 @@ FREQUENT: dict[str, Often] = {
         every=8,
         first=8,
     ),
-    "same_number": Often(TWO, ("move", "tag", "failover"), every=60),
+    "same_number": Often({**TWO, "controllers-start-together": 1.0}, ("tag",), every=10, first=20),
     "majority_of_all": Often({"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90),
-    "compared_before_lock": Often(TWO, ("move", "failover", "move"), every=60),
+    "compared_before_lock": Often(
+        {**TWO, "module-is-slow": 0.6, "process-killed": 0.2}, ("move", "failover", "move"), every=20, first=2
+    ),
     "epoch_not_synced": Often({"agents": 1.0}, ("move", "node-reboots", "power-loss"), every=30),
-    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=60),
-    "off_not_read": Often(TWO, ("move", "node-isolated", "power-off-silent", "fail-over-silent"), every=60),
+    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20),
+    "off_not_read": Often(
+        {**TWO, "bmc-lies": 1.0, "process-killed": 0.3}, ("move", "node-fails", "power-off-silent", "move"), every=20
+    ),
     "epoch_used_again": Often(TWO, ("move", "kill", "failover"), every=60),
 }

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 TEXT = "of a play"
-LATE, ON_WAY, WORKS, LONG = 0.15, 0.5, 3.0, 400.0
-"""How often a module is late, or works long; seconds that it is on its way and works, and that it does then."""
+ON_WAY, WORKS, LONG = 0.5, 3.0, 400.0
+"""Seconds that a module is on its way and at work at the most, and either where it is slow."""
 PAUSE = 5.0
 """Seconds after which a module goes on that was at work on a node that hangs."""
 
@@ -50,7 +50,7 @@ class Module:
         world.at(self._seconds(ON_WAY), self._arrive)
 
     def _seconds(self, usual: float) -> float:
-        return self._chances.random() * (LONG if self._chances.random() < LATE else usual)
+        return self._chances.random() * (LONG if self.world.happens("module-is-slow") else usual)
 
     def end(self, failure: Exception | None = None) -> None:
         """It ends; its lock is free."""

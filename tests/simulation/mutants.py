@@ -322,6 +322,8 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
         for found in vars(owner).values():
             function: Any = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
             function = function.fget if isinstance(function, property) else function
+            # What a decorator has made calls the function that was written.
+            function = inspect.unwrap(function) if inspect.isfunction(function) else function
             if (
                 inspect.isfunction(function)
                 and function.__module__ == module.__name__

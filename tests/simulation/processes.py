@@ -109,6 +109,7 @@ class Process(Living):
         self.instance = step.get("instance", {}).get("uuid", "") if isinstance(step.get("instance"), dict) else ""
         self.world.tell("process", self.name, "begins", self.kind)
         check_alone(self.world, self)
+        check_others_are_done(self.world, self)
         yield STEP
         try:
             value = yield from plays.play(self.world, self.run, self.kind, step)
@@ -128,6 +129,21 @@ def check_alone(world: World, living: Living) -> None:
         if is_beside and living.instance and other.instance == living.instance:
             name = world.names[living.instance]
             world.violated(f"{name} is at work in two runs at once: {living.name} and {other.name}")
+
+
+def check_others_are_done(world: World, process: Process) -> None:
+    """Each node of its instance that may do what another controller orders follows the one that took over from it."""
+    at, number = process.controller.took_over
+    known = process.controller.known
+    if not number or not process.instance or known is None:
+        return
+    for node in known.instances[process.instance].nodes:
+        found = world.nodes[node]
+        kept = found.followed.kept
+        # One that has booted since runs nothing; that it does what was ordered before is not prevented yet.
+        if found.is_on and found.booted < at and (kept is None or kept.epoch.number < number):
+            name = world.names[process.instance]
+            world.violated(f"{process.name} is at work on {name}, and {found.name} does not follow epoch {number} yet")
 
 
 def _kind(spec: dict[str, Any]) -> str:

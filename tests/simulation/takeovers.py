@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 FAULT = "second-controller"
 HOWS = ("kill", "suspend", "suspend", "stop", "lose power", "nothing")
-TOGETHER = 0.3
-"""How often the two are started together, where the first one was stopped."""
 SOON, LATER = 60.0, 900.0
 LAPSE = 200.0
 """Seconds after which a node takes no silent controller for one at work."""
@@ -49,6 +47,7 @@ class Takeover:
         self._first = world.here
         self._second: Controller | None = None
         self._how = ""
+        self._is_together = False
         self._refusals = 0
         self._lost_since: dict[Controller, float] = {}
         self._stays: Controller | None = None
@@ -72,7 +71,8 @@ class Takeover:
         second.disk.settle()
         world.controllers.append(second)
         world.tell("the state is copied")
-        self._how = self._chances.choice(HOWS)
+        self._how, self._is_together = self._chances.choice(HOWS), world.happens("controllers-start-together")
+        self._how = "stop" if self._is_together else self._how
         world.at(self._chances.choice((0.0, self._soon())), self._lose)
         world.at(LONGEST, self._settle)
         world.at(LOOK, self._look)
@@ -84,7 +84,7 @@ class Takeover:
         with world.being(self._second):
             after = self._soon()
             world.at(after, partial(self._start, self._second))
-        if self._how == "stop" and self._chances.random() < TOGETHER:
+        if self._is_together:
             world.at(after + self._chances.random() * ON_WIRE, self._back)
         if self._how != "nothing":
             first.restarts = False
@@ -108,13 +108,15 @@ class Takeover:
         epoch = made.leadership.epoch
         self._world.tell("leads in epoch", epoch.number if epoch is not None else 0)
         for each in self._world.controllers:
-            if each is not controller and epoch is not None and each.epoch == epoch:
+            is_voted = not (each.statement.no_voting or controller.statement.no_voting)
+            if each is not controller and epoch is not None and is_voted and each.number == epoch.number:
                 self._world.violated(f"two controllers lead in epoch {epoch.number}")
         controller.leads, controller.epoch = True, epoch
         controller.known = made.configuration.current
         if len(self._world.controllers) == 1 or self._world.leader is controller:
             return
         self._world.leader = controller
+        controller.took_over = self._world.now, controller.number
         self._world.look_for_strays()
         if controller is self._second and self._stays is None:
             self._world.at(self._soon(), self._back)
@@ -196,12 +198,13 @@ class Takeover:
 
     def _end(self) -> None:
         """While nodes follow what the other one offered in vain, a person restarts the one that stays."""
-        watch = self._stays.watch if self._stays is not None else None
-        failures = watch.service.failures.listed() if watch is not None and watch.service is not None else []
-        if watch is not None and any(failure["part"] == "leadership" for failure in failures):
-            self._world.tell("a person restarts the daemon")
-            watch.stopping.set()
-            self._world.at(LAPSE, self._end)
+        stays, world = self._stays, self._world
+        assert stays is not None
+        is_refused = any(node.followed.refuses(stays.epoch) for node in world.nodes.values())
+        if is_refused and stays.leads and stays.watch is not None:
+            world.tell("a person restarts the daemon")
+            stays.watch.stopping.set()
+            world.at(LAPSE, self._end)
         else:
             self.is_over = True
 
