@@ -39,7 +39,7 @@ class Loop(asyncio.SelectorEventLoop):
         try:
             self._run_once()  # type: ignore[attr-defined]
         finally:
-            self._thread_id = None
+            self._thread_id = None  # type: ignore[assignment]
             asyncio._set_running_loop(None)
         return self._idle.seconds
 

@@ -79,15 +79,20 @@ FREQUENT: dict[str, Often] = {
         every=8,
         first=8,
     ),
-    "same_number": Often({**TWO, "controllers-start-together": 1.0}, ("tag",), every=10, first=20),
-    "majority_of_all": Often({"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90),
+    "same_number": Often({**TWO, "controllers-start-together": 1.0}, ("tag",), every=10, first=28),
+    "majority_of_all": Often(
+        {"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90, first=10
+    ),
     "compared_before_lock": Often(
         {**TWO, "module-is-slow": 0.6, "process-killed": 0.2}, ("move", "failover", "move"), every=20, first=2
     ),
     "epoch_not_synced": Often({"agents": 1.0}, ("move", "node-reboots", "power-loss"), every=30),
-    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20),
+    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20, first=7),
     "off_not_read": Often(
-        {**TWO, "bmc-lies": 1.0, "process-killed": 0.3}, ("move", "node-fails", "power-off-silent", "move"), every=20
+        TWO,
+        ("node-fails", "power-off-silent", "node-returns", "report-all", "move-many", "move-many"),
+        every=25,
+        first=4,
     ),
-    "epoch_used_again": Often(TWO, ("move", "kill", "failover"), every=60),
+    "epoch_used_again": Often(TWO, ("move", "kill", "failover"), every=60, first=4),
 }

@@ -39,8 +39,9 @@ def test_nothing_is_violated_where_few_kinds_of_steps_and_faults_are_frequent(se
     assert trial.play(made).violations == ()
 
 
-def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
-    program = "from tests.simulation import case, trial; print(trial.play(case.of_seed(3, steps=15)).trace)"
+@pytest.mark.parametrize("made", ["case.of_seed(3, steps=15)", "frequent.FREQUENT['compared_before_lock'].of_seed(2)"])
+def test_a_seed_has_one_trace_under_any_hash_seed(made: str) -> None:
+    program = f"from tests.simulation import case, frequent, trial; print(trial.play({made}).trace)"
     paths = os.pathsep.join((str(ROOT), str(ROOT / "playbooks/collections")))
     traces = {
         subprocess.run(

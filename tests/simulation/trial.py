@@ -102,7 +102,7 @@ def _build(world: World) -> None:
     world.here.boot()
     world.is_dead, world.is_calm = False, True
     store.write(where.config, cluster)
-    world.is_dead, world.is_calm = True, False
+    world.is_calm = False
     world.disk.settle()
     world.nodes, world.known = _nodes(world, cluster), cluster
     world.guests = {uuid: {instance.primary_node} for uuid, instance in cluster.instances.items()}

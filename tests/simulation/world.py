@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
     from tests.simulation.by_hand import Play
     from tests.simulation.case import Case
+    from tests.simulation.clock import Loop
     from tests.simulation.disk import Disk
     from tests.simulation.disks import Disks
     from tests.simulation.nodes import Node
@@ -76,16 +79,16 @@ class World:
     `here` is the controller whose daemon, process or play is at work at this moment.
     """
 
-    root = _OfController["Path"]()
-    disk = _OfController["Disk"]()
-    loop = _OfController["Loop | None"]()
-    is_dead = _OfController[bool]()
-    known = _OfController["clusters.Cluster | None"]()
-    on_spooled = _OfController["Callable[[], object]"]()
-    lines = _OfController["dict[Path, bytes]"]()
-    said = _OfController["dict[Path, dict[tuple[str, str], str]]"]()
-    recorded = _OfController["dict[tuple[str, str], str]"]()
-    booted = _OfController[float]()
+    root: _OfController[Path] = _OfController()
+    disk: _OfController[Disk] = _OfController()
+    loop: _OfController[Loop | None] = _OfController()
+    is_dead: _OfController[bool] = _OfController()
+    known: _OfController[clusters.Cluster | None] = _OfController()
+    on_spooled: _OfController[Callable[[], object]] = _OfController()
+    lines: _OfController[dict[Path, bytes]] = _OfController()
+    said: _OfController[dict[Path, dict[tuple[str, str], str]]] = _OfController()
+    recorded: _OfController[dict[tuple[str, str], str]] = _OfController()
+    booted: _OfController[float] = _OfController()
 
     def __init__(self, case: Case, root: Path) -> None:
         self.case = case
