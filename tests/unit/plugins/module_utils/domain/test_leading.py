@@ -248,12 +248,8 @@ OFFERED_AT_WORK = leading.Own(Epoch(3, "of-a"), is_at_work=True, has_offered=Tru
         pytest.param(A, AT_WORK, {}, Step.GO_ON, id="the same, and all are silent"),
         pytest.param(A, OWN, {"a": of("a")}, Step.GO_ON, id="a restart while most are silent"),
         pytest.param(A, OWN, {"a": NOBODY}, Step.GO_ON, id="the same, and the one that answers was installed again"),
-        pytest.param(
-            A, OFFERED, {"a": of("a")}, Step.WAIT, id="the same, after an offer in vain"
-        ),
-        pytest.param(
-            A, OFFERED_AT_WORK, {"a": of("a")}, Step.GO_ON, id="the same, while opcodes run"
-        ),
+        pytest.param(A, OFFERED, {"a": of("a")}, Step.WAIT, id="the same, after an offer in vain"),
+        pytest.param(A, OFFERED_AT_WORK, {"a": of("a")}, Step.GO_ON, id="the same, while opcodes run"),
         pytest.param(A, None, {"a": of("a")}, Step.WAIT, id="a start after a reboot while most are silent"),
         pytest.param(
             A, OWN, {"a": of("copy", number=4)}, Step.WAIT, id="most are silent, and one has followed another since"
