@@ -123,6 +123,9 @@ class Takeover:
         controller.known = made.configuration.current
         if len(self._world.controllers) == 1 or self._world.leader is controller:
             return
+        if controller.number < self._world.leader.number:
+            # It goes on in the epoch that it had, and the nodes know a later one.
+            return
         self._world.leader = controller
         if self._other(controller).epoch is not None:
             controller.took_over = self._world.now, controller.number
