@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import errors, tree
+from ..plugins.module_utils.domain.values import errors, tree
 from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings

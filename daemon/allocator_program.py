@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import errors
+from ..plugins.module_utils.domain.values import errors
 from ..plugins.plugin_utils.placement.allocation import allocator
 from ..plugins.plugin_utils.placement.protocol import allocator_json, own_allocator
 

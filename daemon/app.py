@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from ..plugins.module_utils.domain import errors, ip_addresses
+from ..plugins.module_utils.domain.values import errors, ip_addresses
 from ..plugins.plugin_utils import durable_files
 from . import disk_proofs
 from .api import answers, auditing, documentation, local, public, read_only

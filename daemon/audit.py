@@ -12,7 +12,7 @@ from ..plugins.plugin_utils.rounds import audit_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..plugins.module_utils.domain import cluster as clusters
+    from ..plugins.plugin_utils.cluster import cluster as clusters
     from ..plugins.plugin_utils.opcodes import contract
 
 LOG = logging.getLogger(log_output.AUDIT)

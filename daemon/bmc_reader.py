@@ -12,7 +12,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import errors, power
+from ..plugins.module_utils.domain.power import power
+from ..plugins.module_utils.domain.values import errors
 from ..plugins.module_utils.oob import children, drivers, request
 
 if TYPE_CHECKING:

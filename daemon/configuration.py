@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import changes, errors
+from ..plugins.module_utils.domain.values import errors
+from ..plugins.plugin_utils.cluster import changes
 from ..plugins.plugin_utils.config import store
 from . import audit, faults
 from .failures import Failures
@@ -13,8 +14,8 @@ from .failures import Failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..plugins.module_utils.domain import cluster as clusters
-    from ..plugins.module_utils.domain import tree
+    from ..plugins.module_utils.domain.values import tree
+    from ..plugins.plugin_utils.cluster import cluster as clusters
 
 PART = "configuration"
 

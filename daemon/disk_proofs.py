@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import errors
+from ..plugins.module_utils.domain.values import errors
 from ..plugins.plugin_utils import durable_files
 from . import configuration
 from .jobs import submission
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..plugins.module_utils.domain import tree
+    from ..plugins.module_utils.domain.values import tree
     from .failures import Failures
 
 LOG = logging.getLogger(__name__)

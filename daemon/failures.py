@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..plugins.module_utils.domain import control_characters, errors
+from ..plugins.module_utils.domain.values import control_characters, errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

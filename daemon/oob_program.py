@@ -13,7 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import control_characters, errors, health, power, tree
+from ..plugins.module_utils.domain.power import health, power
+from ..plugins.module_utils.domain.values import control_characters, errors, tree
 from ..plugins.module_utils.oob import drivers, request
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..plugins.module_utils.domain import control_characters
+from ..plugins.module_utils.domain.values import control_characters
 from ..plugins.plugin_utils import ansible_runs, installed_version
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import host_variables
 from ..plugins.plugin_utils import ansible_runs, findings, report_originals, run_group, unsynced
+from ..plugins.plugin_utils.settings import host_variables
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
@@ -37,8 +37,8 @@ from .news import News
 from .warm.keeping import Keeper, shim_folder
 
 if TYPE_CHECKING:
-    from ..plugins.module_utils.domain import cluster as clusters
-    from ..plugins.module_utils.domain import tree
+    from ..plugins.module_utils.domain.values import tree
+    from ..plugins.plugin_utils.cluster import cluster as clusters
 
 
 LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
-from ..plugins.module_utils.domain import errors
+from ..plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ..jobs import values
 
 DRY_RUN = "dry-run"

@@ -10,7 +10,7 @@ from ..jobs import values
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..jobs.queue import Queue
 
 

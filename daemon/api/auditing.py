@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from ...plugins.module_utils.domain import permissions
 from ...plugins.plugin_utils import log_output
 from ...plugins.plugin_utils.rounds import wording
+from ...plugins.plugin_utils.settings import permissions
 from . import asking
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import errors, locks, recording
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import livelocks
+from ...plugins.plugin_utils.cluster import locks, recording
 from ...plugins.plugin_utils.rounds import wording
 from ..locks import holders
 from . import auditing

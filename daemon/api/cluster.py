@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules, value_rules
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.values import errors, value_rules
 from ...plugins.plugin_utils import unsynced
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import hosts
+from ...plugins.plugin_utils.settings import instance_policy, parameter_rules
 from ..jobs import values
 from ..maintenance import rewriting
-from . import asking, auditing, bodies, replica_views, submissions, views
+from . import asking, auditing, bodies, replica_views, snapshots, submissions, views
 from .answers import Json
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
     from ..service import Service
 
 API_VERSION = 2
@@ -84,9 +86,10 @@ def add(routes: APIRouter, service: Service) -> None:
         why the others were not.
         """
         reason, cluster = asked.because("cluster verify"), service.configuration.current
+        failed = replica_views.all_failed_disks(snapshots.Snapshot(cluster), service.intake)
         known = {
             "differing": views.diagnose_differences(cluster, service.intake),
-            "failed_disks": replica_views.failed_disks(cluster, service.intake),
+            "failed_disks": [{"node": disk.node, "text": f"{disk.text}: {disk.step}"} for disk in failed],
             "unmeasured": replica_views.unmeasured(cluster, service.intake),
             "refused": _refused(cluster, service.where),
         }

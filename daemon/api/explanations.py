@@ -12,10 +12,10 @@ from . import at_work, replica_views, views
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import dead_nodes
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ...plugins.plugin_utils.rounds import work
     from ...plugins.plugin_utils.rounds.rounds import RoundPlan
+    from ...plugins.plugin_utils.silent_nodes import dead_nodes
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
 
@@ -47,6 +47,10 @@ def explain(
         "degraded": replica_views.degraded(cluster, subject),
         "moving": replica_views.all_moving(cluster, intake, queue, places={subject.uuid}),
         "down": replica_views.down(cluster, subject, intake, queue),
+        "failed_disks": [
+            {"instance": disk.instance.name, "text": disk.text, "step": disk.step}
+            for disk in replica_views.failed_disks(cluster, subject.uuid, intake, instances=held)
+        ],
         "kept": _kept(cluster, subject, queue),
         "clock": replica_views.clock(subject, intake),
         "second_copies": whereabouts.reported(cluster, subject.uuid, intake.tracks.get(subject.uuid)),

@@ -9,7 +9,8 @@ import orjson
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, errors, job_filters
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import changes, job_filters
 from . import bodies
 from .answers import Json
 

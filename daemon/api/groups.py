@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from .answers import Json
 from .fields import definition
 from .fields import groups as fields

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import lifecycle
+from ..maintenance import lifecycle
 from . import views
 from .answers import Json
 

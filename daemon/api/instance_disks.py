@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import errors, left_replicas
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import left_replicas
 from ...plugins.plugin_utils.opcodes import left_replica
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
@@ -16,7 +17,7 @@ from .answers import Json
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..service import Service
 
 

@@ -11,11 +11,11 @@ import pydantic
 from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, instance_making
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import placing
 from ...plugins.plugin_utils.config import hosts
 from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.settings import instance_making
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
@@ -23,6 +23,7 @@ from .answers import Json
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..service import Service
 
 BACKEND = {"memory": "memory", "maxmem": "memory", "vcpus": "vcpus", "auto_balance": "auto_balance"}

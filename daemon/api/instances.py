@@ -8,8 +8,8 @@ import pydantic
 from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import single_moves
 from ..jobs import values

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, joining, parameters, value_rules
+from ...plugins.module_utils.domain.values import errors, value_rules
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.settings import joining, parameters
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json

@@ -8,8 +8,9 @@ import pydantic
 from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, replica_texts
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.disks import replica_texts
 from ...plugins.plugin_utils.opcodes import node_work
 from ..jobs import values
 from . import asking, at_work, auditing, bodies, replica_views, submissions, views

@@ -8,8 +8,8 @@ import pydantic
 from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ..jobs import values
 from . import asking, bodies, submissions, views
 from .answers import Json, Listed

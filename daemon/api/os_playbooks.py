@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils import trusted_paths
-from ...plugins.module_utils.domain import errors, instance_making
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.settings import instance_making
 
 if TYPE_CHECKING:
     from ..service import Service

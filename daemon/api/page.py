@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
-from . import replica_views, views
+from . import troubles, views
 
 if TYPE_CHECKING:
     from ..service import Service
@@ -30,8 +31,10 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         "master": cluster.node_name(cluster.cluster.master_node),
         "paused": service.read_only.reason or views.paused(cluster),
         "failing": service.failures.listed(),
-        "moving": replica_views.all_moving(cluster, service.intake, service.queue),
-        "down": replica_views.all_down(seen, service.intake, service.queue),
+        "troubles": [
+            dataclasses.asdict(trouble)
+            for trouble in troubles.found(seen, service.intake, service.queue, verdicts=service.dead.verdicts)
+        ],
         "nodes": views.nodes(seen, service.intake),
         "instances": views.instances(snapshots, service.intake),
         "incidents": views.status(cluster),

@@ -1,4 +1,7 @@
-"""The one place that checks which fields a request sets, for every resource, by the table `domain/permissions.py`."""
+"""The one place that checks which fields a request sets, for every resource.
+
+Its table is `plugin_utils/settings/permissions.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from ...plugins.module_utils import trusted_paths
-from ...plugins.module_utils.domain import errors, permissions
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.settings import permissions
 from . import asking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
 
 
 def check(where: tree.Tree) -> Callable[..., Awaitable[None]]:

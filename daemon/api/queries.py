@@ -15,7 +15,8 @@ import pydantic
 from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import errors, job_filters
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import job_filters
 from ..locks import listing
 from . import bodies
 from .answers import Json, Listed, encoded, in_slices

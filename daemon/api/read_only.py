@@ -16,7 +16,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import permissions
+from ...plugins.plugin_utils.settings import permissions
 from ..serving import problems
 
 if TYPE_CHECKING:

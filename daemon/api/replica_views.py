@@ -5,24 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import (
-    changes,
-    dead_nodes,
-    drbd,
-    known_off,
-    possible_loss,
-    replica_texts,
-    replicas,
-    unfinished_moves,
-)
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.disks import drbd, replicas
 from ...plugins.plugin_utils import out_of_sync, replica_evidence, split_brains
+from ...plugins.plugin_utils.cluster import changes, known_off
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.disks import possible_loss, replica_texts, unfinished_moves
 from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from ..jobs import values
 from . import at_work, reported_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ..jobs.queue import Queue
@@ -85,7 +79,7 @@ def all_moving(
     """The same of all instances by name, or of those that may run on these nodes (UUIDs); not while jobs are at it."""
     moved = [instance for instance in cluster.instances.values() if instance.moving]
     found = [instance for instance in moved if places is None or not places.isdisjoint(instance.places)]
-    seen, busy = contract.observed(cluster, intake) if found else cluster, _busy(queue) if found else set()
+    seen, busy = contract.observed(cluster, intake) if found else cluster, in_jobs(queue) if found else set()
     told = {instance.name: moving(seen, instance) or {} for instance in found if instance.uuid not in busy}
     return [{"instance": name, **told[name]} for name in sorted(told, key=clusters.natural)]
 
@@ -108,12 +102,12 @@ def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: 
 
     A report from before the instance last changed does not count, nor does one while a job is about the instance.
     """
-    return _down(cluster, node, intake, primaries=cluster.primaries(node.uuid), busy=_busy(queue))
+    return _down(cluster, node, intake, primaries=cluster.primaries(node.uuid), busy=in_jobs(queue))
 
 
 def all_down(seen: Snapshot, intake: Intake, queue: Queue) -> list[dict[str, str]]:
     """All instances that `down` has of any node, by name, with their node and the command that starts each."""
-    cluster, held, busy = seen.cluster, seen.holdings, _busy(queue)
+    cluster, held, busy = seen.cluster, seen.holdings, in_jobs(queue)
     found = {
         name: node.name
         for node in cluster.nodes.values()
@@ -125,7 +119,8 @@ def all_down(seen: Snapshot, intake: Intake, queue: Queue) -> list[dict[str, str
     ]
 
 
-def _busy(queue: Queue) -> set[str]:
+def in_jobs(queue: Queue) -> set[str]:
+    """The objects (UUIDs) that jobs are about which have not ended."""
     return {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
 
 
@@ -153,19 +148,43 @@ def _down(
     ]
 
 
-def failed_disks(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, str]]:
-    """The replicas whose disk has failed by the newest report of their node, each with its node and a sentence."""
-    found = []
-    for instance in sorted(cluster.instances.values(), key=lambda known: clusters.natural(known.name)):
-        for uuid in instance.nodes:
-            track = intake.tracks.get(uuid)
-            if track is None or not intake.is_current(uuid):
-                continue
-            states = sorted({disk for name in replica_evidence.resources(instance) for disk in _failed(track, name)})
-            if states:
-                text = _failed_text(cluster, instance, uuid, "/".join(states))
-                found.append({"node": cluster.node_name(uuid), "text": text})
-    return found
+@dataclasses.dataclass(frozen=True)
+class FailedDisk:
+    """A replica whose disk has failed, on a node (name); the texts have no full stop."""
+
+    instance: clusters.Instance
+    node: str
+    text: str
+    step: str
+
+
+def failed_disks(
+    cluster: clusters.Cluster, node: str, intake: Intake, *, instances: Iterable[clusters.Instance]
+) -> list[FailedDisk]:
+    """The replicas of these instances whose disk has failed by the newest report of a node (UUID) that counts."""
+    track = intake.tracks.get(node)
+    if track is None or not intake.is_current(node):
+        return []
+    volumes = track.volumes.items()
+    gone = {name for (name, _), volume in volumes if volume.fact is not None and volume.fact.disk.is_gone}
+    if not gone:
+        return []
+    named = [(instance, gone.intersection(replica_evidence.resources(instance))) for instance in instances]
+    return [_failed_disk(cluster, instance, node, track, names) for instance, names in named if names]
+
+
+def all_failed_disks(seen: Snapshot, intake: Intake) -> list[FailedDisk]:
+    """Those of all nodes, by the names of their instances."""
+
+    def held(uuid: str) -> Iterator[clusters.Instance]:
+        yield from seen.holdings.primaries(uuid)
+        yield from seen.holdings.secondaries(uuid)
+
+    nodes = sorted(seen.cluster.nodes.values(), key=lambda node: clusters.natural(node.name))
+    found = [
+        disk for node in nodes for disk in failed_disks(seen.cluster, node.uuid, intake, instances=held(node.uuid))
+    ]
+    return sorted(found, key=lambda disk: clusters.natural(disk.instance.name))
 
 
 def unmeasured(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, str]]:
@@ -196,18 +215,19 @@ def _unmeasured_text(node: str, instance: str) -> str:
     )
 
 
-def _failed(track: replicas.NodeTrack, resource: str) -> list[str]:
-    facts = [volume.fact for volume in track.of_resource(resource).values()]
-    return [fact.disk.value for fact in facts if fact is not None and fact.disk.is_gone]
-
-
-def _failed_text(cluster: clusters.Cluster, instance: clusters.Instance, uuid: str, state: str) -> str:
+def _failed_disk(
+    cluster: clusters.Cluster,
+    instance: clusters.Instance,
+    uuid: str,
+    track: replicas.NodeTrack,
+    names: AbstractSet[str],
+) -> FailedDisk:
+    facts = [volume.fact for name in names for volume in track.of_resource(name).values()]
+    states = "/".join(sorted({fact.disk.value for fact in facts if fact is not None and fact.disk.is_gone}))
     node = cluster.node_name(uuid)
     effect = "its writes reach only its other replica" if uuid == instance.primary_node else "no write reaches it"
-    return (
-        f"the disk of {instance.name} on {node} has failed ({state}), and {effect}: replace it, then run "
-        f"`roundsman instance repair-disks {instance.name}`"
-    )
+    text = f"the disk of {instance.name} on {node} has failed ({states}), and {effect}"
+    return FailedDisk(instance, node, text, f"replace it, then run `roundsman instance repair-disks {instance.name}`")
 
 
 def _may_be_primary(track: replicas.NodeTrack, resource: str) -> bool:
@@ -242,6 +262,11 @@ def explain(
         "instance": placed(cluster, instance),
         "at_work": jobs,
         "moving": None if jobs else moving(contract.observed(cluster, intake), instance),
+        "failed_disks": [
+            {"text": disk.text, "step": disk.step}
+            for uuid in instance.nodes
+            for disk in failed_disks(cluster, uuid, intake, instances=[instance])
+        ],
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
         "being_made": out_of_sync.made_text(cluster, instance) or None,
@@ -348,7 +373,13 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, intake: Intake)
     """What a person does about the instances of a node that cannot be asked; nothing while maintenance is held."""
     if _is_asked(cluster, node, intake) or cluster.maintenance.epo is not None:
         return None
-    return dead_nodes.step_by_hand(cluster, node) or None
+    return dead_nodes.step_by_hand(cluster, node, hangs=hangs(node, intake)) or None
+
+
+def hangs(node: clusters.Node, intake: Intake) -> bool:
+    """Whether a node that does not answer accepts connections all the same, by the last try."""
+    text = intake.unreachable.get(node.name, {}).get("text", "")
+    return "accepts connections" in text or "hangs" in text
 
 
 def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> bool:

@@ -9,8 +9,8 @@ from ...plugins.plugin_utils import replica_evidence
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import replicas
+    from ...plugins.module_utils.domain.disks import replicas
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..maintenance.reports import Intake
 
 

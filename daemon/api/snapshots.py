@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.rounds.holdings import Holdings
 from . import answers
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from ...plugins.module_utils.domain import changes, errors, roles
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import power as power_rules
+from ...plugins.module_utils.domain.power import power as power_rules
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import changes, roles
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import node_power
 from ..jobs import values
 from . import asking, auditing

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Body, Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import errors, tagging
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import tagging
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json

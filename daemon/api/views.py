@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import known_off, left_replicas, secret_values, signing
+from ...plugins.module_utils.domain.agent import signing
+from ...plugins.module_utils.domain.values import secret_values
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster import known_off, left_replicas
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import holdings, wording
 from ..jobs import values
@@ -18,7 +20,7 @@ from . import replica_views
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...plugins.module_utils.domain import incidents
+    from ...plugins.plugin_utils.cluster import incidents
     from ...plugins.plugin_utils.rounds.rounds import RoundPlan
     from ..jobs.queue import Queue
     from ..maintenance.heard import Received

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from ...plugins.module_utils.domain import origins
+from ...plugins.module_utils.domain.values import origins
 from .answers import Json
 from .asking import Door, Requester
 

@@ -6,6 +6,7 @@ import dataclasses
 import ipaddress
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils import own_addresses
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import ansible_runs, daemon_client, unsafe_json
 from ...plugins.plugin_utils.adoption import adopted_hosts, adoption
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.settings import instance_making, joining
 from . import (
     by_hand_audit,
     client,
@@ -49,6 +53,14 @@ Group = Annotated[
 ]
 Limit = Annotated[str, typer.Option("--limit", "-l", metavar="PATTERN", help="Only these hosts of the inventory.")]
 Version = cluster_init.Version
+Controller = Annotated[
+    str,
+    typer.Option(
+        "--controller",
+        metavar="NAME[:ADDRESS]",
+        help="The machine of the daemon, which becomes the master of a new cluster. Default: this machine.",
+    ),
+]
 
 
 def adopt(
@@ -58,6 +70,7 @@ def adopt(
     name: Name = "",
     group: Group = "",
     limit: Limit = "",
+    controller: Controller = "",
     primary_ip_version: Version = 4,
     become: Annotated[
         bool, typer.Option("--become", "-b", help="Be root on the hosts, as Ansible's --become.")
@@ -72,7 +85,11 @@ def adopt(
     """Make nodes and instances of libvirt hosts and the domains that are on them; the hosts are only read.
 
     What cannot be represented is reported and left out. What is on record already stays as it is, so that this can be
-    repeated. Definitions stay on the hosts until Roundsman starts or moves the instance.
+    repeated. Definitions stay on the hosts until Roundsman starts or moves the instance. Exit status 1 if a host could
+    not be read.
+
+    A new cluster gets the machine of the controller as its master, a node that takes no instances. If that is one of
+    the hosts, it can never be evacuated or powered off, with what runs there.
     """
     where = _where(ctx)
     before = configuration.cluster(client.Daemon(where.root)) if where.config.exists() else None
@@ -86,10 +103,15 @@ def adopt(
         hosts = run.hosts(version)
         if not hosts:
             raise errors.Refused(f"{inventory} has no hosts to adopt")
+        if before is None:
+            cluster, hosts = _mastered(cluster, hosts, controller, version=version)
         found, after = adoption.plan(cluster, hosts, group=group, new_uuid=lambda: str(uuid.uuid4()))
-        _show(found, after, where, form=form)
+        _show(found, after, where, is_new=before is None, form=form)
         turned_off = {name: uuids for name, uuids in found.autostart.items() if disable_autostart}
+        if len(found.unread) == len(hosts):
+            raise errors.Failed("no host could be read: see above what each needs")
         if dry_run or (found.is_empty and not turned_off):
+            _require_read(found)
             return
         client.notice(ctx).tell(where.root, lambda: cluster.cluster.cluster_name)
         questions.confirm("Write this to the configuration?" if not found.is_empty else "Turn it off?", yes=yes)
@@ -99,6 +121,43 @@ def adopt(
             _write(where, before, after, found, quiet=form is output.Format.JSON)
         if turned_off:
             run.play("adopt_autostart.yml", {"adopt_autostart": turned_off})
+    _require_read(found)
+
+
+def _require_read(found: adoption.Adoption) -> None:
+    if found.unread:
+        raise errors.Failed(
+            f"{', '.join(found.unread)} could not be read: see above what each needs, then run this again"
+        )
+
+
+def _mastered(
+    cluster: clusters.Cluster, hosts: list[adopted_hosts.Host], controller: str, *, version: int
+) -> tuple[clusters.Cluster, list[adopted_hosts.Host]]:
+    """A new cluster with the controller as its master; if that is one of the hosts, that one comes first.
+
+    Raises:
+        InvalidInput: this machine has no address that others reach, and none is given.
+    """
+    name = controller.partition(":")[0]
+    is_it = [host.name == name if name else _is_here(host.address) for host in hosts]
+    if any(is_it):
+        place = is_it.index(True)
+        return cluster, [hosts[place], *hosts[:place], *hosts[place + 1 :]]
+    fields = cluster_init.node_fields(controller or socket.gethostname(), version=version)
+    if not fields["primary_ip"]:
+        raise errors.InvalidInput(
+            f"{fields['name']}, the controller, has no address that the hosts can reach: give one with "
+            "--controller NAME:ADDRESS"
+        )
+    node = str(uuid.uuid4())
+    stated = joining.add(cluster, node, {**fields, "vm_capable": False})
+    after = changes.apply_all(cluster, stated, now=cluster.ctime)
+    return dataclasses.replace(after, cluster=dataclasses.replace(after.cluster, master_node=node)), hosts
+
+
+def _is_here(address: str) -> bool:
+    return bool(address) and own_addresses.is_own(address)
 
 
 def _where(ctx: typer.Context) -> tree.Tree:
@@ -194,10 +253,15 @@ def _settled(daemon: client.Daemon, job: int, *, quiet: bool) -> None:
         raise errors.Failed(f"job {job} ended as {ended['status']}: {ended['text']}")
 
 
-def _show(found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree, *, form: output.Format) -> None:
+def _show(
+    found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree, *, is_new: bool, form: output.Format
+) -> None:
+    master = cluster.nodes.get(cluster.cluster.master_node)
     if form is output.Format.JSON:
-        output.as_json(json.dumps(dataclasses.asdict(found)))
+        output.as_json(json.dumps({**dataclasses.asdict(found), "master": master.name if master is not None else None}))
         return
+    if is_new and master is not None:
+        _show_master(master)
     if found.nodes:
         rows = [
             (
@@ -221,6 +285,17 @@ def _show(found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree,
     _lines("To be done by hand", found.advice)
     if found.is_empty:
         output.line(f"Nothing is new: {found.known} are on record already.")
+
+
+def _show_master(master: clusters.Node) -> None:
+    told = f"The master, where the daemon runs, is {master.name} ({master.primary_ip or 'reached by its name'})"
+    if not master.vm_capable:
+        output.line(f"{told}: a node that takes no instances.")
+        return
+    output.line(
+        f"{told}, one of the hosts: it can never be evacuated or powered off, with what runs there.", style="yellow"
+    )
+    output.line("A machine of its own is better: run this there, or name it with --controller NAME:ADDRESS.")
 
 
 def _row(cluster: clusters.Cluster, instance: clusters.Instance) -> Sequence[object]:

@@ -11,8 +11,8 @@ from .. import audit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 LONGEST_TEXT = 500
 """Characters of the text of a line."""

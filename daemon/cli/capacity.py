@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import output, planned
 
 if TYPE_CHECKING:

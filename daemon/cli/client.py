@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client, unix_sockets
 from . import output, places
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import adoption, client, cluster_init, emergency, output, watching, wording
 from . import parameters as given_parameters
 

@@ -12,9 +12,11 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import addresses, changes, errors, joining, parameters, tree
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.values import errors, tree
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.settings import addresses, joining, parameters
 from . import by_hand_audit, name_resolution, output
 from . import parameters as given_parameters
 

@@ -2,60 +2,64 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import capitals
 from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Explained = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
+    typer.Argument(
+        metavar="NAME",
+        help="The name of a node or of an instance, the id of an incident, or the number of a job.",
+        autocompletion=completion.explained,
+    ),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
-URGENT_SHOWN = 8
-"""Of so many instances that a person has to do something about each has a line of its own."""
+TROUBLES_SHOWN = 8
+"""Each of so many troubles has a line of its own."""
 OPEN = frozenset({"noted", "pending"})
+All = Annotated[bool, typer.Option("--all", "-a", help="All nodes by group, with what they hold, also those in order.")]
 
 
 def install(app: typer.Typer) -> None:
     """Give the application its commands about the whole cluster."""
-    app.command(epilog="Example: roundsman status")(status)
-    app.command(epilog="Example: roundsman explain node3; of an instance: roundsman explain instance3")(explain)
+    app.command(epilog="Example: roundsman status; with all nodes: roundsman status --all")(status)
+    app.command(
+        epilog="Example: roundsman explain node3; of an instance, an incident, a job: explain web1, 3f2a91c0, 12"
+    )(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 
 
-def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show the nodes, what is broken, and what is done about it."""
+def status(ctx: typer.Context, *, every: All = False, form: output.Option = output.Format.TABLE) -> None:
+    """Show what is not in order, the most urgent first, with what a person does; then what is done about it."""
     with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "page"))
             return
         state = daemon.get("1", "page")
-    output.line(f"Cluster {state['cluster']}, master {state['master']}.")
+    told, others = _counts(state)
+    hint = "" if every else " (all nodes: --all)"
+    output.line(f"Cluster {state['cluster']}, master {state['master']}; in order: {told}{hint}.")
     if state["paused"]:
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
-    _urgent(
-        state["moving"],
-        lambda entry: f"{capitals.capitalized(entry['text'])}: {entry['step']}",
-        more="Migrations of {} have not ended, too: see `roundsman explain INSTANCE`",
-    )
-    _urgent(
-        state["down"],
-        lambda entry: f"{entry['instance']} should run on {entry['node']}, and is down. Start it: `{entry['command']}`",
-        more="{} should run, too, and are down.",
-    )
-    _nodes(state["nodes"])
-    output.title("Incidents")
-    incident.show(state["incidents"], empty="None.")
+    _troubles(state["troubles"])
+    if every:
+        _by_group(state["nodes"], troubles=state["troubles"])
+    elif others:
+        _nodes(others, troubles=state["troubles"])
+    if state["incidents"]:
+        output.title("Incidents")
+        incident.show(state["incidents"], empty="None.")
     _tags(state)
     _round(state)
     if state["refusals"]:
@@ -100,8 +104,15 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
 
 
 def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output.Format.TABLE) -> None:
-    """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are."""
+    """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are.
+
+    Of an incident: its node. Of a job: its steps, and why it was submitted.
+    """
+    if name.isdigit():
+        jobs.info(ctx, int(name), form=form)
+        return
     with client.find_daemon(ctx) as daemon:
+        name = _node_of_incident(daemon, name)
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "explain", name))
             return
@@ -109,6 +120,15 @@ def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output
     word = explanation.instance_sentences if "instance" in told else explanation.sentences
     for paragraph in word(told, now=time.time()):
         output.line(paragraph)
+
+
+def _node_of_incident(daemon: client.Daemon, name: str) -> str:
+    """The node of an incident with this id, or its first characters; else the name as it is."""
+    if not re.fullmatch("[0-9a-f-]{4,36}", name):
+        return name
+    found = {entry["node_name"] for entry in daemon.get("1", "status") if entry["uuid"].startswith(name)}
+    is_name = any(entry["name"] == name for listed in ("nodes", "instances") for entry in daemon.get("1", listed))
+    return name if is_name or len(found) != 1 else str(found.pop())
 
 
 def pause(ctx: typer.Context, reason: Reason) -> None:
@@ -130,23 +150,54 @@ def resume(ctx: typer.Context) -> None:
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
-def _urgent(found: Sequence[Mapping[str, Any]], text: Callable[[Mapping[str, Any]], str], *, more: str) -> None:
-    """Print a line for each of the first instances that a person has to do something about, and name the others."""
-    for entry in found[:URGENT_SHOWN]:
-        output.line(text(entry), style="bold red")
-    if len(found) > URGENT_SHOWN:
-        names = wording.enumerated([entry["instance"] for entry in found[URGENT_SHOWN:]])
-        output.line(more.format(names), style="bold red")
+def _troubles(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the first troubles, which are the most urgent, each with what a person does, and count the others."""
+    for trouble in found[:TROUBLES_SHOWN]:
+        output.line(f"{trouble['code']}: {trouble['text'].rstrip('.')}.", style="bold red")
+        if trouble["step"]:
+            output.line(f"  What you do: {trouble['step'].rstrip('.')}.")
+    codes = [trouble["code"] for trouble in found[TROUBLES_SHOWN:]]
+    if codes:
+        counts = ", ".join(f"{codes.count(code)} {code}" for code in dict.fromkeys(codes))
+        output.line(f"And {counts}: see `roundsman explain NAME`.", style="bold red")
 
 
-def _nodes(found: list[dict[str, Any]]) -> None:
+def _counts(state: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """How many nodes and instances are in order, and the nodes that are not."""
+    others = [node for node in state["nodes"] if not wording.is_in_order(node, troubles=state["troubles"])]
+    up = [entry["name"] for entry in state["instances"] if entry["admin_state"] == "up"]
+    names = {trouble["subject"] for trouble in state["troubles"]}
+    silent = {name for node in others if node["unreachable"] is not None for name in node["primaries"]}
+    fine = len(state["nodes"]) - len(others)
+    running = sum(name not in names | silent for name in up)
+    return f"{fine} of {len(state['nodes'])} nodes, {running} of {len(up)} instances that should run", others
+
+
+def _nodes(found: Iterable[Mapping[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row for each of these nodes, without the names of what they hold."""
+    output.line()
+    rows = [
+        (
+            node["name"],
+            node["group"],
+            node["role"],
+            wording.health(node, troubles=troubles),
+            wording.power(node),
+            f"{len(node['primaries'])} ({len(node['secondaries'])})",
+        )
+        for node in found
+    ]
+    output.table(("NODE", "GROUP", "ROLE", "HEALTH", "POWER", "INSTANCES (COPIES)"), rows)
+
+
+def _by_group(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
     for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
         rows = [
             (
                 node["name"],
                 node["role"],
-                wording.health(node),
+                wording.health(node, troubles=troubles),
                 wording.power(node),
                 wording.memory(node),
                 " ".join([*node["primaries"], *(f"({name})" for name in node["secondaries"])]),

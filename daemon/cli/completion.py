@@ -6,7 +6,7 @@ from typing import Any
 
 import typer  # noqa: TC002 - Typer reads the annotations at run time
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import client, wording
 
 
@@ -23,6 +23,11 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
 def instances(ctx: typer.Context, incomplete: str) -> list[str]:
     """Offer the names of instances."""
     return _starting([str(instance["name"]) for instance in _asked(ctx, "1", "instances")], incomplete)
+
+
+def explained(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the names of nodes and instances."""
+    return [*nodes(ctx, incomplete), *instances(ctx, incomplete)]
 
 
 def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

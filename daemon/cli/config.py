@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
 from ...plugins.plugin_utils.config import differences, document, history, import_rules, store, used_values
 from . import by_hand_audit, client, configuration, output, questions, wording
@@ -20,7 +20,7 @@ from . import by_hand_audit, client, configuration, output, questions, wording
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 app = typer.Typer(help="The configuration as a document.", no_args_is_help=True)
 File = Annotated[

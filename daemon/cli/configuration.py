@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import document, history, store
 from . import client
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 LONGEST = 86400

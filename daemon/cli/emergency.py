@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import ansible_runs, commanding, unsafe_json
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.rounds import epo as planning
@@ -20,7 +20,7 @@ from ...plugins.plugin_utils.rounds import wording
 from . import client, configuration, output, questions
 
 if TYPE_CHECKING:
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 Names = Annotated[
     list[str] | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import capitals
+from ...plugins.plugin_utils.values import capitals
 from . import wording
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ PAUSED = "maintenance is paused"
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
     degraded, busy = [entry["text"] for entry in told["degraded"]], _busy(told)
-    moving = [capitals.capitalized(entry["text"]) for entry in told["moving"]]
+    moving = [capitals.capitalized(entry["text"]) for entry in (*told["moving"], *told["failed_disks"])]
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
@@ -49,6 +49,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if told["is_down"]:
         lines.append(_down(instance["name"], instance["primary"]))
+    lines += [f"{capitals.capitalized(disk['text'])}." for disk in told["failed_disks"]]
     if told["at_work"]:
         return [*lines, *_wait(told["at_work"])]
     if failover is not None and failover["in_sync"]:
@@ -58,6 +59,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
     steps = [capitals.capitalized(moving["step"])] if moving is not None else []
     steps += [_start(instance["name"])] if told["is_down"] else []
+    steps += [capitals.capitalized(disk["step"]) for disk in told["failed_disks"]]
     steps += [capitals.capitalized(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
 
@@ -277,7 +279,8 @@ def _next(told: dict[str, Any]) -> list[str]:
     )
     silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
     degraded = [entry for entry in told["degraded"] if entry["instance"] not in busy]
-    told_steps = [capitals.capitalized(entry["step"]) for entry in (*told["moving"], *degraded)]
+    disks = [entry for entry in told["failed_disks"] if entry["instance"] not in busy]
+    told_steps = [capitals.capitalized(entry["step"]) for entry in (*told["moving"], *disks, *degraded)]
     instances = [*map(_start, told["down"]), *told_steps]
     own = [] if told["node"]["name"] in busy else [*silent, *_for_incidents(told), *_for_node(told)]
     steps = list(dict.fromkeys([*epo, *own, *instances]))
@@ -286,7 +289,8 @@ def _next(told: dict[str, Any]) -> list[str]:
             "What you do next:",
             "  Fix what fails in roundsmand (above); until then its view of the node may be old.",
         ]
-    held = busy & {told["node"]["name"], *(entry["instance"] for entry in (*told["degraded"], *told["failovers"]))}
+    shown = (*told["degraded"], *told["failed_disks"], *told["failovers"])
+    held = busy & {told["node"]["name"], *(entry["instance"] for entry in shown)}
     if not steps and held:
         return _wait([job for job in told["at_work"] if job["subject"] in held])
     if not steps and told["node"]["primaries"]:

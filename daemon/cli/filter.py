@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import client, output
 
 app = typer.Typer(help="Filters: rules for which jobs may start.", no_args_is_help=True)

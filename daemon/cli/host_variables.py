@@ -12,7 +12,7 @@ from . import output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
 
 TEMPLATE_MARKS = ("{{", "{%", "{#", "#jinja2:")
 

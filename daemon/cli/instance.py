@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from . import client, completion, output, wording
 
 app = typer.Typer(help="Instances: what runs on the nodes.", no_args_is_help=True)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors, replica_texts
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.disks import replica_texts
 from . import client, completion, jobs, output, parameters, questions
 
 Name = Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, instance_making
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.settings import instance_making
 from . import client, completion, jobs, output, parameters, questions
 
 SIZE_UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
@@ -95,7 +96,7 @@ def add(
         "disks": [{"size": parse_size(size)} for size in disks.split(",") if size],
         "nics": [_nic(nic) for nic in net],
         "beparams": {"memory": parse_size(memory), "vcpus": vcpus},
-        "hvparams": _pairs(hvparam),
+        "hvparams": _hvparams(hvparam),
         "start": not no_start,
     }
     named = {"pnode": primary, "snode": secondary, "group_name": group, "iallocator": iallocator, "os": os}
@@ -119,7 +120,7 @@ def modify(
 
     Memory, vcpus and hvparams take effect when the instance starts the next time.
     """
-    hvparams = {key.removeprefix("hvparams."): text for key, text in _pairs(given).items() if _is_hvparam(key)}
+    hvparams = _hvparams([pair for pair in given if _is_hvparam(pair)])
     backend = {key: _value(key, text) for key, text in _pairs(given).items() if not _is_hvparam(key)}
     body = {**({"beparams": backend} if backend else {}), **({"hvparams": hvparams} if hvparams else {})}
     with client.find_daemon(ctx) as daemon:
@@ -162,6 +163,11 @@ def parse_size(text: str) -> int:
 
 def _is_hvparam(name: str) -> bool:
     return name.startswith("hvparams.")
+
+
+def _hvparams(given: list[str]) -> dict[str, str]:
+    """The parameters of the hypervisor, which may have `hvparams.` before their names."""
+    return {name.removeprefix("hvparams."): text for name, text in _pairs(given).items()}
 
 
 def _value(name: str, text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import client, completion, instance_disks, jobs, output, parameters, questions
 
 Name = Annotated[

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ..lab import building, checker, processes, standing_faults, world
 from . import places
 

@@ -13,7 +13,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import installed_version
 from . import output
 

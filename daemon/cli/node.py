@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, replica_texts
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.disks import replica_texts
 from . import client, completion, durations, jobs, node_joining, node_power, output, parameters, questions, wording
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors, power_record
-from ...plugins.module_utils.domain import power as power_rules
+from ...plugins.module_utils.domain.power import power as power_rules
+from ...plugins.module_utils.domain.power import power_record
+from ...plugins.module_utils.domain.values import errors
 from . import client, completion, output, questions, watching, wording
 
 if TYPE_CHECKING:

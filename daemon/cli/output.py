@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...plugins.module_utils.domain import control_characters, errors, json_values
+from ...plugins.module_utils.domain.values import control_characters, errors, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

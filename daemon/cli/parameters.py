@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import client, durations, jobs, output, policy_texts
 
 Given = Annotated[

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils import trusted_paths
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable

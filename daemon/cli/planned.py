@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import plan_documents
 from ...plugins.plugin_utils.placement.models import text_format
 from ...plugins.plugin_utils.rounds import as_cluster, configured, moving, rounds
@@ -20,7 +20,7 @@ from . import client, configuration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ...plugins.plugin_utils.placement.models import model
     from ...plugins.plugin_utils.placement.plan import Plan
     from ...plugins.plugin_utils.placement.score import compared

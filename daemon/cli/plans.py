@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, plan_documents
 from ...plugins.plugin_utils.rounds import as_cluster, moving
 from . import client, output, planned, questions, watching, wording

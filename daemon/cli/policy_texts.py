@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

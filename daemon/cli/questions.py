@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import output
 
 DECLINED = 1

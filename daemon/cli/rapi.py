@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils.config import store
 from ..remote import users
 from ..remote.users import Access  # noqa: TC001 - Typer reads the annotations at run time

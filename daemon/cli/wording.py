@@ -9,7 +9,7 @@ from ...plugins.plugin_utils.rounds import wording
 from . import policy_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 SHORT_ID = 8
 SHOWN = 2
@@ -42,8 +42,20 @@ def mebibytes(value: int) -> str:
     return f"{value / GIB:.1f} GiB" if abs(value) >= GIB else f"{value} MiB"
 
 
-def health(node: Mapping[str, Any]) -> str:
-    """Tell what a node said last, or why it says nothing; silence is never health."""
+def health(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]] = ()) -> str:
+    """Tell what a node said last, or why it says nothing, and which troubles show there; silence is never health."""
+    codes = dict.fromkeys(trouble["code"] for trouble in troubles if node["name"] in trouble["nodes"])
+    word = _health(node)
+    return ", ".join([word, *(code for code in codes if not (code == "node-silent" and word == "unreachable"))])
+
+
+def is_in_order(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a node is in service, says that it is well, and shows no trouble."""
+    is_in_service = not node["offline"] and not node["drained"] and node["powered"] is not False
+    return is_in_service and health(node, troubles=troubles) == "Ok"
+
+
+def _health(node: Mapping[str, Any]) -> str:
     if node["health"] == "off":
         return "off"
     if node["unreachable"] is not None and not node["offline"]:

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors, secret_values
+from ...plugins.module_utils.domain.values import errors, secret_values
 from . import values
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors, secret_values, tree
+from ...plugins.module_utils.domain.values import errors, secret_values, tree
 from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
 from .. import faults
 from . import task_log

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic_core
 
-from ...plugins.module_utils.domain import errors, locks
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import locks
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import plays, process, recovery, rules, settling, submission, values
@@ -21,8 +22,8 @@ from . import plays, process, recovery, rules, settling, submission, values
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...plugins.module_utils.domain import changes
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import changes
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from .book import Book
     from .ports import Ports, Submit, Turns
 

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import possible_loss
+from ...plugins.plugin_utils.disks import possible_loss
 from ...plugins.plugin_utils.opcodes import contract
 from .. import audit, faults
 from . import process, recovery, settling, task_log, values

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils import trusted_paths
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import (
     ansible_runs,
     durable_files,
@@ -35,8 +35,8 @@ from . import opcode_process, recovery
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain.locks import Mode
+    from ...plugins.plugin_utils.cluster import cluster as clusters
+    from ...plugins.plugin_utils.cluster.locks import Mode
     from ...plugins.plugin_utils.opcodes import contract
 
 RUN_VARIABLE = run_group.RUN_VARIABLE

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from . import book, log_following, process, questions, scheduler, submission, values
 
 if TYPE_CHECKING:

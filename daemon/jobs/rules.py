@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, job_filters, secret_values
+from ...plugins.module_utils.domain.values import errors, secret_values
+from ...plugins.plugin_utils.cluster import job_filters
 from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import submission, values
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 EMERGENCY = job_filters.Filter(
     "emergency",

@@ -22,7 +22,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, job_filters
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import job_filters
 from . import opcodes, rules, values
 from .rules import BLOCKED_LINE, Entry, Lane, Stand
 

@@ -19,10 +19,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...plugins.module_utils.domain import changes, errors
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain.locks import Mode
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import connection_tries, run_records
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster.locks import Mode
 from ...plugins.plugin_utils.opcodes import contract, instance_looks, node_power, time_limits
 from . import process, recovery, task_log
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pydantic
 import pydantic_core
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, sealed_json
 from . import values
 

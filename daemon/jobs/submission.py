@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.rounds import unfinished, work
 from ..failures import Failures
@@ -15,7 +15,7 @@ from . import store, values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 PART = "submission of jobs"
 ROUNDS = "gnt:daemon:maintd"

@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import secret_values
+from ...plugins.module_utils.domain.values import secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

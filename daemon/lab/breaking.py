@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, json_values, tree
+from ...plugins.module_utils.domain.values import errors, json_values, tree
 from ...plugins.plugin_utils.config import store
 from . import chassis, standing_faults, world
 

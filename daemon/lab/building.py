@@ -11,17 +11,20 @@ import secrets
 import shlex
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, instance_making, signing, tree
+from ...plugins.module_utils.domain.agent import signing
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.module_utils.storage import disks
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.settings import instance_making
 from . import population, world
 from .simulator import fake, simulated, simulated_node, simulated_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 BMC_USER = "roundsman"
 LEAST_LOOK, MOST_LOOK = 1.0, 60.0

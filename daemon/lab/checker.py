@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import incidents, left_replicas, tree
+from ...plugins.module_utils.domain.values import tree
 from ...plugins.plugin_utils import livelocks, sealed_json
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster import incidents, left_replicas
 from ...plugins.plugin_utils.config import store
 from ..jobs import store as job_store
 from ..jobs import values

@@ -14,15 +14,16 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from . import building, checker, processes, world
 
 NODES, INSTANCES = 6, 15
 EVACUATED, REPAIRED = BROKEN = ("node3", "node5")
 WALK = ("noted", "pending")
 PATIENCE = 300.0
+"""Seconds without any step after which the demonstration is given up."""
 
 
 class Demo:
@@ -33,7 +34,7 @@ class Demo:
         self._socket = tree.Tree(lab.controller).socket
         self._console = console
         self._told: set[str] = set()
-        self._started = time.monotonic()
+        self._started = self._told_at = time.monotonic()
 
     def run(self) -> None:
         """Break two nodes, watch both repairs, acknowledge them, and bring the first node back."""
@@ -122,12 +123,13 @@ class Demo:
         return str(next(node["role"] for node in self._get("/1/nodes") if node["name"] == name))
 
     def _until(self, look: Any) -> Any:
-        end, number = time.monotonic() + PATIENCE, -1
-        while time.monotonic() < end:
+        self._told_at, number = time.monotonic(), -1
+        while time.monotonic() < self._told_at + PATIENCE:
             number = self._get(f"/1/news?after={number}&seconds=30")["number"]
             if found := look():
                 return found
-        raise errors.Failed(f"nothing came of it within {PATIENCE:g} s; see the log in {self._lab.controller}")
+        log = self._lab.controller / "var/log/roundsman/daemon.log"
+        raise errors.Failed(f"nothing has happened for {PATIENCE:g} s; see {log}")
 
     def _get(self, path: str) -> Any:
         with daemon_client.connected(self._socket, seconds=70) as client:
@@ -146,6 +148,7 @@ class Demo:
             self._say(text)
 
     def _say(self, text: str, style: str = "") -> None:
+        self._told_at = time.monotonic()
         self._console.print(
             f"{time.monotonic() - self._started:6.1f} s  {text}", style=style, soft_wrap=True, highlight=False
         )

@@ -18,7 +18,7 @@ from .simulator import fake
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ...plugins.module_utils.domain.maintenance_settings import Settings
+    from ...plugins.plugin_utils.cluster.maintenance_settings import Settings
     from .journals import Event
     from .orders import Orders
     from .sightings import Sightings, Span, State

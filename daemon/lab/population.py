@@ -9,7 +9,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import report_ages
+from ...plugins.plugin_utils.silent_nodes import report_ages
 from . import world
 from .simulator import simulated_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...plugins.module_utils.domain.maintenance_settings import Settings
+    from ...plugins.plugin_utils.cluster.maintenance_settings import Settings
     from .journals import Event
 
 SECOND = 1e9

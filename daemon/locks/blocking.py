@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...plugins.module_utils.domain.locks import Mode
+    from ...plugins.plugin_utils.cluster.locks import Mode
     from .holders import Holders, Owner
     from .waiting import Request, Waiting
 

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
-from ...plugins.module_utils.domain.locks import Mode
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, livelocks, sealed_json
+from ...plugins.plugin_utils.cluster.locks import Mode
 from ..failures import Failures
 from . import holders, table
 

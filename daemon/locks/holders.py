@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain.locks import Mode
+from ...plugins.plugin_utils.cluster.locks import Mode
 from . import overlaps
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ...plugins.module_utils.domain import locks
+from ...plugins.plugin_utils.cluster import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,9 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, locks
-from ...plugins.module_utils.domain.locks import Mode
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import locks
+from ...plugins.plugin_utils.cluster.locks import Mode
 from . import blocking, holders, waiting
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain.locks import Mode
+from ...plugins.plugin_utils.cluster.locks import Mode
 from . import overlaps
 
 if TYPE_CHECKING:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
+from ...plugins.module_utils.domain.agent import collected, reports, signing
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from . import http_reads
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.placement.plan import Refusal
 from ...plugins.plugin_utils.rounds import balancing_step, measured, rebalancing, rounds
@@ -19,7 +19,7 @@ from ..jobs import submission, values
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..jobs.queue import Queue
 
 AVERAGED = 600.0

@@ -13,7 +13,7 @@ from ...plugins.plugin_utils.opcodes import node_power
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...plugins.module_utils.domain import dead_nodes
+    from ...plugins.plugin_utils.silent_nodes import dead_nodes
     from ..jobs import values
 
 BOOT = 600.0

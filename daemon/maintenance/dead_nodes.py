@@ -10,9 +10,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record, witnesses
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.power import power, power_record
 from ...plugins.plugin_utils import peer_reports
+from ...plugins.plugin_utils.cluster import changes, incidents, known_off
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.silent_nodes import dead_nodes, witnesses
 from ..failures import Failures
 from ..jobs import settling, submission, values
 from . import booting, parts
@@ -21,7 +23,7 @@ from .power_readings import Target
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...plugins.module_utils.domain import diagnosis
+    from ...plugins.module_utils.domain.agent import diagnosis
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .agents import Agents

@@ -10,8 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import collected, errors, reports
+from ...plugins.module_utils.domain.agent import collected, reports
+from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ..failures import Failures
 from . import agents, http_reads
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...plugins.module_utils.domain import errors, replicas, reports, signing
+from ...plugins.module_utils.domain.agent import reports, signing
+from ...plugins.module_utils.domain.disks import replicas
+from ...plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
-    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 TEXT_LIMIT = 500

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, sealed_json
 from ..failures import Failures
 from ..jobs import values

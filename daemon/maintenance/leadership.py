@@ -1,6 +1,6 @@
 """Which controller leads: the vote with which the daemon starts, and the questions while it serves.
 
-The rules are `domain/leading.py`; why they are so: docs/decisions/who-leads.md.
+The rules are `daemon/maintenance/leading.py`; why they are so: docs/decisions/who-leads.md.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import epochs, errors, known_off, leading, votes
+from ...plugins.module_utils.domain.agent import epochs, votes
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import controller_epoch, unsynced
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster import known_off
 from ..failures import Failures
-from . import parts, voting
+from . import leading, parts, voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
 
 LOG = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, left_replicas
-from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.cluster import changes, left_replicas
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import left_replica
 from ..failures import Failures
 from ..jobs import submission, values

@@ -19,17 +19,18 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, lifecycle
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import instance_moves
 from ...plugins.plugin_utils.placement import plan
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from ..jobs import plays, submission, values
+from . import lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ...plugins.module_utils.domain import incidents
+    from ...plugins.plugin_utils.cluster import incidents
 
 MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
 """The opcodes whose plays look at what is true before they change anything."""

@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from ..failures import Failures

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import ansible_runs
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import hosts
 from ..failures import Failures
 from ..jobs import process, settling

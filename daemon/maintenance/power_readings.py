@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, power
+from ...plugins.module_utils.domain.power import power
+from ...plugins.module_utils.domain.values import errors
 from .. import bmc_reader
 from ..failures import Failures
 from ..jobs import process

@@ -20,7 +20,7 @@ from ...plugins.plugin_utils import durable_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...plugins.module_utils.domain import errors
+    from ...plugins.module_utils.domain.values import errors
 
 LOG = logging.getLogger(__name__)
 KEPT = 200

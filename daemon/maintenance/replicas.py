@@ -13,9 +13,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import changes, replica_texts, replicas
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.disks import replicas
 from ...plugins.plugin_utils import out_of_sync, replica_evidence
+from ...plugins.plugin_utils.cluster import changes
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.disks import replica_texts
 from ..failures import Failures
 from ..jobs import submission, values
 from . import parts

@@ -16,8 +16,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import diagnosis, errors, known_off, replicas, report_ages, reports
+from ...plugins.module_utils.domain.agent import diagnosis, reports
+from ...plugins.module_utils.domain.disks import replicas
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files
+from ...plugins.plugin_utils.cluster import known_off
+from ...plugins.plugin_utils.silent_nodes import report_ages
 from ..failures import Failures
 from . import rejected, spool
 from .heard import Heard, Received, RefusedReport, note_unreachable
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from .agents import Seen
 
 LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import tempfile
 from concurrent import futures
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, unsynced
 from ...plugins.plugin_utils.config import history
 from ..jobs import store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
     from ..abnormal_ends import ReadOnly
     from ..configuration import Configuration
     from ..locks.desk import Desk

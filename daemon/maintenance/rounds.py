@@ -9,20 +9,22 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle, possible_loss
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.cluster import changes, incidents
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.disks import possible_loss
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import overtaken, rounds
 from ..failures import Failures
 from ..jobs import submission, values
-from . import balancing, outcomes
+from . import balancing, lifecycle, outcomes
 from .spoken import Known, Spoken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from ...plugins.module_utils.domain import diagnosis
+    from ...plugins.module_utils.domain.agent import diagnosis
     from ...plugins.plugin_utils.report_originals import Originals
     from ...plugins.plugin_utils.rounds import rebalancing, unfinished
     from ..configuration import Configuration

@@ -23,7 +23,8 @@ from watchdog.events import (
 )
 from watchdog.observers.inotify import InotifyObserver
 
-from ...plugins.module_utils.domain import errors, reports
+from ...plugins.module_utils.domain.agent import reports
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files
 
 if TYPE_CHECKING:

@@ -10,16 +10,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ..failures import Failures
 from . import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...plugins.module_utils.domain import dead_nodes, replicas
+    from ...plugins.module_utils.domain.disks import replicas
+    from ...plugins.plugin_utils.silent_nodes import dead_nodes
     from ..configuration import Configuration
     from .agents import Agents
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import instance_looks
 from ..failures import Failures
 from ..jobs import submission, values

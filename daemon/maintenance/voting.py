@@ -10,14 +10,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors, leading, signing, votes
-from . import http_reads
+from ...plugins.module_utils.domain.agent import signing, votes
+from ...plugins.module_utils.domain.values import errors
+from . import http_reads, leading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain.epochs import Kept
+    from ...plugins.module_utils.domain.agent.epochs import Kept
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 PATH = "/1/leader"

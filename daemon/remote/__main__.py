@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import installed_version, log_output, secret_files
 from ..serving import bounded_serving, readiness, tcp_sockets
 from . import authentication, certificate, forwarding, front

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plugins.module_utils.domain import permissions
+from ...plugins.plugin_utils.settings import permissions
 from .users import Access
 
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import argon2
 
-from ...plugins.module_utils.domain import errors, origins
+from ...plugins.module_utils.domain.values import errors, origins
 from . import users
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import argon2
 import pydantic
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files, folders_of_others, sealed_json, secret_files
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import socket  # noqa: TC003 - an annotation that readers resolve
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import origins
+from ...plugins.module_utils.domain.values import origins
 
 if TYPE_CHECKING:
     import ssl

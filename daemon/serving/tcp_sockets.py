@@ -6,7 +6,7 @@ import contextlib
 import errno
 import socket
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 
 QUEUE = 128
 _CURES = {

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import durable_files
 from ..failures import Failures
 from . import client
@@ -22,7 +22,7 @@ from . import client
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain.values import tree
 
 LOG = logging.getLogger(__name__)
 PART = "warm Ansible"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.roundsman.cluster.daemon.lab import processes, world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
 
 address, node, key_file = sys.argv[1:]
 url = f"http://{address}:{collected.PORT}{collected.path(collected.DIAGNOSE)}"

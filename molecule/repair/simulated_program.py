@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, "/srv/collections")
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_programs
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 NODES = pathlib.Path("/srv/nodes")
 READING = ("lvs", "vgs", "drbdsetup status", "drbdsetup show", "drbdadm get-gi", "drbdadm sh-")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import errors, power
+from ..module_utils.domain.power import power
+from ..module_utils.domain.values import errors
 from ..plugin_utils import commanding, findings, holding, libraries, module_answers, sealed_json, whereabouts
 
 with libraries.optional():
     from ..plugin_utils.config import import_rules, store
 
 if TYPE_CHECKING:
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 _SPEC = {
     "targets": {"type": "list", "elements": "dict", "required": True},

@@ -9,7 +9,8 @@ from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ..module_utils.domain import errors, reports
+from ..module_utils.domain.agent import reports
+from ..module_utils.domain.values import errors
 from ..plugin_utils import durable_files, module_answers
 
 _SPEC = {"command": {"type": "str", "default": ""}, "spool": {"type": "path", "default": ""}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils.domain import errors
-from ..module_utils.domain.drbd_pairs import Where
+from ..module_utils.domain.disks.drbd_pairs import Where
+from ..module_utils.domain.values import errors
 from ..plugin_utils import disk_repairs, module_answers
 
 _SPEC = {

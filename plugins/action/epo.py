@@ -6,10 +6,11 @@ import getpass
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, known_off, locks, recording
-from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain.locks import Mode
+from ..module_utils.domain.values import errors
 from ..plugin_utils import commanding, holding, libraries, module_answers, node_results
+from ..plugin_utils.cluster import changes, known_off, locks, recording
+from ..plugin_utils.cluster import cluster as clusters
+from ..plugin_utils.cluster.locks import Mode
 
 with libraries.optional():
     from ..plugin_utils.config import store
@@ -18,7 +19,7 @@ with libraries.optional():
     from ..plugin_utils.rounds.holdings import Holdings
 
 if TYPE_CHECKING:
-    from ..module_utils.domain import epo as emergency
+    from ..plugin_utils.cluster import epo as emergency
 
 _SPEC = {
     "on": {"type": "bool", "default": False},

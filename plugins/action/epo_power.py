@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.utils.display import Display
 
-from ..module_utils.domain import power, power_record
+from ..module_utils.domain.power import power, power_record
 from ..plugin_utils import commanding, module_answers, node_results
 
 if TYPE_CHECKING:

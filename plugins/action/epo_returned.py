@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, libraries, module_answers, node_results
+from ..plugin_utils.cluster import changes
 
 with libraries.optional():
     from ..plugin_utils.config import store
@@ -16,7 +17,7 @@ with libraries.optional():
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..module_utils.domain import cluster as clusters
+    from ..plugin_utils.cluster import cluster as clusters
 
 _SPEC = {
     "nodes": {"type": "dict", "required": True},

@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, known_off, possible_loss
-from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain.locks import Mode
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, libraries, log_output, module_answers, node_results, replica_evidence
+from ..plugin_utils.cluster import changes, known_off
+from ..plugin_utils.cluster import cluster as clusters
+from ..plugin_utils.cluster.locks import Mode
+from ..plugin_utils.disks import possible_loss
 
 with libraries.optional():
     from ..plugin_utils import daemon_client

@@ -7,8 +7,10 @@ import pathlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import errors, failovers, known_off, possible_loss
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence, whereabouts
+from ..plugin_utils.cluster import known_off
+from ..plugin_utils.disks import failovers, possible_loss
 from ..plugin_utils.rounds import audit_lines
 
 with libraries.optional():
@@ -17,7 +19,7 @@ with libraries.optional():
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..module_utils.domain import cluster as clusters
+    from ..plugin_utils.cluster import cluster as clusters
 
 UPTIME = pathlib.Path("/proc/uptime")
 _SPEC = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils.domain import errors
-from ..module_utils.domain.locks import Mode
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, module_answers
+from ..plugin_utils.cluster.locks import Mode
 
 _SPEC = {
     "instances": {"type": "dict", "default": {}},

@@ -7,7 +7,8 @@ from typing import Any, Dict, Optional, Tuple
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils.domain import errors, signing, tree
+from ..module_utils.domain.agent import signing
+from ..module_utils.domain.values import errors, tree
 from ..plugin_utils import module_answers
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils.domain import errors, signing
+from ..module_utils.domain.agent import signing
+from ..module_utils.domain.values import errors
 from ..plugin_utils import module_answers, pushing
 
 _SPEC = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..module_utils.domain import errors, recording
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, module_answers
+from ..plugin_utils.cluster import recording
 
 
 class ActionModule(module_answers.Action):
-    """Record a change with its fields: those of `domain/recording.py`, such as `instance_nodes` or `node_powered`.
+    """Record a change with its fields, such as `instance_nodes` or `node_powered`: `plugin_utils/cluster/recording.py`.
 
     Several are recorded together as the list `changes`. The play must hold what they are about; the configuration
     itself is written by whoever may.

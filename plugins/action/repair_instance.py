@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..plugin_utils import holding, libraries, module_answers, node_results
 
 with libraries.optional():

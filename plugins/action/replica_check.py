@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import replacements, starts
+from ..module_utils.domain.disks import replacements, starts
 from ..module_utils.storage import drbd_sides
 from ..plugin_utils import module_answers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils.domain import failovers, unfinished_moves
 from ..plugin_utils import module_answers, whereabouts
+from ..plugin_utils.disks import failovers, unfinished_moves
 
 _SPEC = {
     "instance": {"type": "str", "required": True},
@@ -20,7 +20,7 @@ class ActionModule(module_answers.Action):
     """Judge what `instance_info` answered on the `primary` and on the `other` node, dicts of `name` and `guests`.
 
     An `other` with empty `guests` was not contacted, and nothing is here. Returns the `step` of
-    `domain/unfinished_moves.py` and the `objection`.
+    `plugin_utils/disks/unfinished_moves.py` and the `objection`.
     """
 
     _requires_connection = False

@@ -60,7 +60,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.plugins.loader import shell_loader
 from ansible.template import trust_as_template
 
-from ..module_utils.domain import errors, tree
+from ..module_utils.domain.values import errors, tree
 from ..plugin_utils import libraries
 
 with libraries.optional():

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Dict, Iterator, Optional
 
 from . import leader_record
-from .domain import errors
+from .domain.values import errors
 
 if TYPE_CHECKING:
     import pathlib

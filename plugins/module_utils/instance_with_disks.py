@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
-from .domain import errors, hvparams
-from .domain import starts as start_rules
+from .domain.disks import starts as start_rules
+from .domain.values import errors, hvparams
 from .hypervisor import drivers, stepping
 from .storage import disks, templates
 

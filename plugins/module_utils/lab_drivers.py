@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .domain import errors
+from .domain.values import errors
 
 NAME = "fake"
 """The hypervisor of the nodes of a lab."""

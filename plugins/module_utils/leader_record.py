@@ -12,7 +12,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Iterator, Optional
 
-from .domain import epochs, errors, votes
+from .domain.agent import epochs, votes
+from .domain.values import errors
 
 if TYPE_CHECKING:
     import pathlib

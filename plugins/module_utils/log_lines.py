@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from .domain import control_characters
+from .domain.values import control_characters
 
 
 class Formatter(logging.Formatter):

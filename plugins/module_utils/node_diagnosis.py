@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from . import node_settings, whitelist
-from .domain import errors, reports
+from .domain.agent import reports
+from .domain.values import errors
 
 NOT_CONFIGURED = "not_configured"
 _NO_COMMAND = (

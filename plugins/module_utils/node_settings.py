@@ -11,7 +11,7 @@ import stat
 from typing import Dict, Mapping
 
 from . import whitelist
-from .domain import errors, json_values
+from .domain.values import errors, json_values
 
 _SIZE_LIMIT = 65536
 WRITABLE_BY_OTHERS = 0o002

@@ -8,7 +8,7 @@ import re
 import socket
 from typing import Iterator, Set
 
-from .domain import errors, ip_addresses
+from .domain.values import errors, ip_addresses
 
 NET = pathlib.Path("/proc/net")
 _LOCAL = re.compile(r"\|-- (?P<address>[0-9.]+)\s+/32 host LOCAL")

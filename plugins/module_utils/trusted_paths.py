@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Collection, FrozenSet, Iterator, List, Optional, Tuple
 
-from .domain import errors
+from .domain.values import errors
 
 WRITABLE_BY_OTHERS = 0o022
 MOST_LINKS = 40

@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import IO, Dict, Iterator
 
-from .domain import errors
+from .domain.values import errors
 
 OUTPUT_LIMIT = 1024 * 1024
 LOCK_SECONDS = 8.0

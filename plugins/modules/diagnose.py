@@ -94,7 +94,8 @@ from typing import Any, Dict, Tuple
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import node_diagnosis, node_settings
-from ..module_utils.domain import errors, reports
+from ..module_utils.domain.agent import reports
+from ..module_utils.domain.values import errors
 from ..module_utils.monitoring import agent_settings
 from ..module_utils.storage import replica_facts
 

@@ -72,7 +72,7 @@ unread:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_options
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..module_utils.storage import drbd_node, drbd_repairing, drbd_sides, programs
 
 

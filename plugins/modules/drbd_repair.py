@@ -89,7 +89,8 @@ import contextlib
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options
-from ..module_utils.domain import drbd_pairs, errors
+from ..module_utils.domain.disks import drbd_pairs
+from ..module_utils.domain.values import errors
 from ..module_utils.storage import drbd_node, drbd_repairing, programs, templates
 
 ACTIONS = {action.name.lower(): action for action in drbd_pairs.Action if action is not drbd_pairs.Action.REPLACE}

@@ -58,7 +58,7 @@ from typing import TYPE_CHECKING, Dict
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_options, trusted_paths
-from ..module_utils.domain import errors, tree
+from ..module_utils.domain.values import errors, tree
 
 if TYPE_CHECKING:
     import pathlib

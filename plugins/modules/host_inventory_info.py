@@ -65,7 +65,7 @@ import platform
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..module_utils.hypervisor import found_domains, virsh
 from ..module_utils.storage import found_disks, programs
 

@@ -270,7 +270,7 @@ import contextlib
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, own_addresses
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..module_utils.storage import disks, sights, templates
 
 SPEC = {

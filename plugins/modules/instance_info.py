@@ -91,7 +91,7 @@ recovered:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..module_utils.hypervisor import drivers, loads
 from ..module_utils.storage import templates
 

@@ -102,7 +102,7 @@ from typing import Mapping
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from ..module_utils.hypervisor import drivers
 from ..module_utils.storage import disks, peer_data
 

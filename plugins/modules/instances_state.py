@@ -191,7 +191,7 @@ from typing import Any, Dict, List
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, instance_with_disks
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 SPEC: Dict[str, Any] = {

@@ -99,7 +99,8 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import errors, health
+from ..module_utils.domain.power import health
+from ..module_utils.domain.values import errors
 from ..module_utils.oob import drivers, request
 
 

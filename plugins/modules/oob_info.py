@@ -91,7 +91,8 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import bmc, errors
+from ..module_utils.domain.power import bmc
+from ..module_utils.domain.values import errors
 from ..module_utils.oob import drivers, request
 
 

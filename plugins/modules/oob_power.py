@@ -135,7 +135,8 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import errors, power, power_record
+from ..module_utils.domain.power import power, power_record
+from ..module_utils.domain.values import errors
 from ..module_utils.oob import drivers, request
 
 SPEC: Dict[str, Any] = {

@@ -78,7 +78,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import leader_record, node_settings, whitelist
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 TAIL = 4000
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..module_utils import trusted_paths
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from .connection_tries import SSH_ARGUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 COLLECTIONS = Path(__file__).absolute().parents[5]

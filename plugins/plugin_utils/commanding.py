@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..module_utils.domain import changes, errors, power, power_record
-from ..module_utils.domain import cluster as clusters
+from ..module_utils.domain.power import power, power_record
+from ..module_utils.domain.values import errors
 from ..module_utils.oob import request
 from . import holding, power_looks
+from .cluster import changes
+from .cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 
 class Execute(Protocol):

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import epochs, errors
+from ..module_utils.domain.agent import epochs
+from ..module_utils.domain.values import errors
 from . import durable_files, sealed_json, unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 OFFERED = 100
 """How many offers in vain are kept."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from . import unix_sockets
 
 if TYPE_CHECKING:

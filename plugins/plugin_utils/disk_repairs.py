@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import drbd_pairs, drbd_repairs, errors
-from ..module_utils.domain.drbd import Side
-from ..module_utils.domain.drbd_pairs import Action, Kind, Pair, Step, Unread, Verdict, Where
+from ..module_utils.domain.disks.drbd import Side
+from ..module_utils.domain.disks.drbd_pairs import Action, Kind, Pair, Step, Unread, Verdict, Where
+from ..module_utils.domain.values import errors
 from ..module_utils.storage import drbd_resource, drbd_sides
+from .disks import drbd_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ..module_utils.domain.disks import drbd_pairs
 
 _SIDES, _UNREAD = "sides", "unread"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain import dead_node_settings, power_record
+from ..module_utils.domain.power import power_record
+from .cluster import cluster as clusters
+from .silent_nodes import dead_node_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..module_utils.domain import power
+    from ..module_utils.domain.power import power
     from . import whereabouts
 
 PROGRAM, POWERED, HOSTVARS, DIAGNOSE = "oob_program", "powered", "hostvars", "diagnose_command"

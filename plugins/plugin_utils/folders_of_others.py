@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, locks, recording, tree
+from ..module_utils.domain.values import errors, tree
 from . import durable_files, libraries, livelocks, run_group, run_records, sealed_json
+from .cluster import changes, locks, recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
 
-    from ..module_utils.domain import cluster as clusters
-    from ..module_utils.domain.locks import Mode
+    from .cluster import cluster as clusters
+    from .cluster.locks import Mode
 
 PATIENCE = 60.0
 RANDOM = 16

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from pathlib import Path

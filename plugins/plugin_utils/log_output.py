@@ -14,13 +14,13 @@ from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
 
 from ..module_utils import log_lines
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from . import durable_files, folders_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 AUDIT = "roundsman.audit"
 """The logger of what people will ask about later: writes, power, and health that is not well.

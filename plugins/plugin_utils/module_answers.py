@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils import leader_record
-from ..module_utils.domain import errors, secret_values, tree
+from ..module_utils.domain.values import errors, secret_values, tree
 from . import controller_epoch, libraries, reaching, run_group
 
 if TYPE_CHECKING:

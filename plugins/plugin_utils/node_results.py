@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import errors, parameter_rules
+from ..module_utils.domain.values import errors
+from .settings import parameter_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

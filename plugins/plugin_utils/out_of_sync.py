@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import changes, left_replicas, replica_texts, replicas
+from ..module_utils.domain.disks import replicas
 from . import replica_evidence
+from .cluster import changes, left_replicas
+from .disks import replica_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..module_utils.domain import cluster as clusters
+    from .cluster import cluster as clusters
 
 
 def parted(

@@ -8,15 +8,17 @@ import types
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import possible_loss, witnesses
-from ..module_utils.domain.drbd import Connection
+from ..module_utils.domain.disks.drbd import Connection
 from . import replica_evidence
+from .disks import possible_loss
+from .silent_nodes import witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ..module_utils.domain import cluster as clusters
-    from ..module_utils.domain import dead_nodes, replicas
+    from ..module_utils.domain.disks import replicas
+    from .cluster import cluster as clusters
+    from .silent_nodes import dead_nodes
 
 EARLIER = 30.0
 """Seconds before the first question that a node missed from which a peer that lost it says it of the same fault."""

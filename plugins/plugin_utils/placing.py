@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..module_utils import killing, trusted_paths
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 from .placement.allocation import allocator
 from .placement.protocol import allocator_requests, own_allocator
 from .rounds import configured
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..module_utils.domain import cluster as clusters
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
+    from .cluster import cluster as clusters
     from .placement.models import model
 
 SECONDS = 600.0

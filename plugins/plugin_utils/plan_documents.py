@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
-from ..module_utils.domain import errors, possible_loss
+from ..module_utils.domain.values import errors
 from . import sealed_json
+from .disks import possible_loss
 from .rounds import digests, moving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..module_utils.domain import cluster as clusters
+    from .cluster import cluster as clusters
     from .placement.balancing.turns import Turn
     from .placement.plan import Move, Plan
     from .placement.score import compared

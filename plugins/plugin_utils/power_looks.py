@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain import power
+from ..module_utils.domain.power import power
+from .cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,27 +7,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ..module_utils.domain import (
-    addresses,
-    changes,
-    dead_nodes,
-    drbd,
-    errors,
-    ip_addresses,
-    known_off,
-    left_replicas,
-    possible_loss,
-    replica_texts,
-    replicas,
-    reports,
-)
-from ..module_utils.domain import cluster as clusters
+from ..module_utils.domain.agent import reports
+from ..module_utils.domain.disks import drbd, replicas
+from ..module_utils.domain.values import errors, ip_addresses
 from ..module_utils.storage import drbd_resource
+from .cluster import changes, known_off, left_replicas
+from .cluster import cluster as clusters
+from .disks import possible_loss, replica_texts
+from .settings import addresses
+from .silent_nodes import dead_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 REPLICATED = "drbd"
 STEP = 60.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import diagnosis, errors
+from ..module_utils.domain.agent import diagnosis
+from ..module_utils.domain.values import errors
 from . import durable_files, sealed_json
 
 if TYPE_CHECKING:

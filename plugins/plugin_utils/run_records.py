@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, recording
+from ..module_utils.domain.values import errors
 from . import durable_files, sealed_json
+from .cluster import changes, recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

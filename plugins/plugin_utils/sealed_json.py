@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 _OPENING = re.compile(rb'\{\s*"checksum":\s*"sha256:([0-9a-f]{64})",')
 

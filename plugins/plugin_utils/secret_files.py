@@ -7,7 +7,7 @@ import stat
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import replica_texts
 from . import replica_evidence
+from .disks import replica_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..module_utils.domain import cluster as clusters
-    from ..module_utils.domain import replicas
+    from ..module_utils.domain.disks import replicas
+    from .cluster import cluster as clusters
 
 BLOCK = 4
 """KiB that DRBD notes as one."""

@@ -12,12 +12,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import errors
+from ..module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..module_utils.domain import tree
+    from ..module_utils.domain.values import tree
 
 LOG = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

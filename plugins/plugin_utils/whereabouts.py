@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..module_utils import lab_drivers
-from ..module_utils.domain import locks
 from ..module_utils.hypervisor import drivers, virsh
 from . import replica_evidence
+from .cluster import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..module_utils.domain import cluster as clusters
-    from ..module_utils.domain import replicas
+    from ..module_utils.domain.disks import replicas
+    from .cluster import cluster as clusters
 
 PRIMARY = "Primary"
 

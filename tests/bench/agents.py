@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, early_answers
 from ansible_collections.roundsman.cluster.daemon.maintenance.reports import Intake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.bench import loopback_nodes
 from tests.bench.loopback_nodes import NODES

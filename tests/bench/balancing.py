@@ -33,7 +33,7 @@ from tests import generated_clusters
 from tests.bench import planner
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 

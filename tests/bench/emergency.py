@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.integration import labs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 DOWN = 20
 """Instances that are down before, and stay so."""

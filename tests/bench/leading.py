@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, tree, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 from tests.bench import loopback_nodes
 from tests.bench.loopback_nodes import NODES

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 if TYPE_CHECKING:
     import asyncio

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
 from tests.bench import power_bmcs

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.integration import labs
 

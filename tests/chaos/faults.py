@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import chassis, standing_faults
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     import random

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 
 from tests.chaos import small_disk, trees, verdict, victims
 from tests.chaos.assaults import Assaults
@@ -48,7 +48,7 @@ from tests.integration import labs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 NODES, INSTANCES = 7, 12
 DISK = "320m"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_programs
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.integration import states
 

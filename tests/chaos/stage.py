@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_replica, simulated_store
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.chaos.faults import MASTER
 from tests.chaos.scenes import Cast, Scenes, Until

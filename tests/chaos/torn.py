@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records, sealed_json
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 HARMLESS = frozenset({"tags_set", "tags_del", "node_role", "diagnose", "cluster_modify", "group_modify", "node_modify"})
 """Kinds of jobs without which the checker still knows what was ordered."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARTS = ("plugins", "daemon", "roles", "playbooks", "meta", "galaxy.yml")
 SHORTER = (
-    Edit("plugins/module_utils/domain/report_ages.py", "\nAGENT_INTERVAL = 60.0\n", "\nAGENT_INTERVAL = 5.0\n"),
+    Edit("plugins/plugin_utils/silent_nodes/report_ages.py", "\nAGENT_INTERVAL = 60.0\n", "\nAGENT_INTERVAL = 5.0\n"),
     Edit("daemon/maintenance/dead_nodes.py", "\nCOMMANDED_AGAIN = 300.0\n", "\nCOMMANDED_AGAIN = 15.0\n"),
     Edit("daemon/jobs/process.py", "\nMARGIN = 60.0\n", "\nMARGIN = 5.0\n"),
     Edit(

@@ -11,8 +11,8 @@ from concurrent import futures
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Replication
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Replication
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd_node,
@@ -27,7 +27,7 @@ from . import playing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation, Side
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Generation, Side
 
     from tests.testbed import beds
 

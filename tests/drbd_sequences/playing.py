@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import bare, relation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_generations import bare, relation
 
 from . import sequences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation, Side
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Generation, Side
 
 NODES = ("node1", "node2")
 RESOURCE = "sequence-disk0"

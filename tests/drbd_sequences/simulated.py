@@ -12,7 +12,7 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
     simulated_world,
 )
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_programs import SimulatedPrograms
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd_node,
@@ -25,7 +25,7 @@ from . import playing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Generation
 
 MINOR, SIZE = 7, 8
 DATA, METADATA = "vg/sequence.data", "vg/sequence.meta"

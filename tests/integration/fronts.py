@@ -21,7 +21,7 @@ import uvicorn
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.daemon.remote import users
 from ansible_collections.roundsman.cluster.daemon.serving import peer_sockets
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes, world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, sights
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client, run_group
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 if TYPE_CHECKING:

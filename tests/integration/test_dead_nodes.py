@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import building, chassis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import reaching
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 MISSES = 2
 FOR_10_SECONDS = 1024 * 1024

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.unit.daemon.lab import replicas
 

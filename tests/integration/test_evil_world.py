@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
 
 from tests import thoroughness
 
@@ -22,6 +21,8 @@ from . import evil_node, labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STEPS = 12 * thoroughness.FACTOR

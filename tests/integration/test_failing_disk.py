@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 

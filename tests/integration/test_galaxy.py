@@ -48,7 +48,7 @@ WITH_LIBRARIES: dict[str, dict[str, Any]] = {
     "evacuate_node": {"node": "node1"},
     "failover_check": {"instance": {}, "source": {}, "target": {}, "replicated": False},
     "hold": {"nodes": {"n1": "shared"}},
-    "power_nodes": {"command": "status"},
+    "power_hold": {"command": "status"},
     "repair_instance": {"name": "web1"},
 }
 HELPER = "#!/bin/sh\necho '{\"powered\": true}'\n"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from . import states

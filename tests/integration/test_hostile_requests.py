@@ -17,7 +17,8 @@ import schemathesis
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.serving import peer_sockets
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import permissions, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import permissions
 
 from tests import thoroughness
 from tests.unit.daemon import twins

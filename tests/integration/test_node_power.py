@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 PAIRS = (("node1", "node4"), ("node4", "node1"))
 

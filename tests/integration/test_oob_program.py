@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import health, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
 from tests.unit.daemon.lab import simulated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
 from . import openipmi, peers

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
 from ansible_collections.roundsman.cluster.daemon.lab import world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import hosts, store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
@@ -206,7 +206,20 @@ def test_an_evil_adopted_host_executes_nothing(tmp_path: Path) -> None:
     inventory.write_text(
         f"evil ansible_connection=local ansible_python_interpreter={host} ansible_host=192.0.2.1 ansible_user=root\n"
     )
-    words = ["cluster", "adopt", "-i", str(inventory), "--name", "ad", "--yes", "--disable-autostart", "-o", "json"]
+    words = [
+        "cluster",
+        "adopt",
+        "-i",
+        str(inventory),
+        "--name",
+        "ad",
+        "--controller",
+        "ctl:192.0.2.250",
+        "--yes",
+        "--disable-autostart",
+        "-o",
+        "json",
+    ]
     command = [str(Path(sys.executable).with_name("roundsman")), *words]
     environment = {**os.environ, "ROUNDSMAN_ROOT": str(root)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=environment)

@@ -25,7 +25,7 @@ from . import counting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.testbed import beds
 

@@ -73,7 +73,8 @@ def test_a_new_controller_adopts_the_hosts_as_they_are(story: Story, tmp_path: P
     other.where.root.mkdir()
 
     def adopt(*options: str) -> str:
-        done = states.command(other, "cluster", "adopt", "-i", str(hosts), "--name", "adopted", *options)
+        new = ("--controller", "ctl:192.0.2.250")
+        done = states.command(other, "cluster", "adopt", "-i", str(hosts), "--name", "adopted", *new, *options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Action
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, templates
 
 from tests.drbd_sequences import on_guests, playing, sequences

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import health, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
 from . import sushy

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
     from . import labs
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
 
 from . import labs, states
 

@@ -16,8 +16,8 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, daemon_client
 
 from . import labs, states

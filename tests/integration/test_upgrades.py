@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
 
 from tests import installed_versions

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 PAIRS = [("node2", "node3")] * 10 + [("node3", "node4"), ("node1", "node2")]
 

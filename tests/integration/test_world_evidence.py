@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node, programs, replica_facts
 
 from . import interceptions, labs, states

@@ -14,7 +14,7 @@ from . import labs, states
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 PAIRS = (("node2", "node3"), ("node2", "node3"), ("node3", "node2"))
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_programs, simulated_world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, replica_facts, templates
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from . import labs, states
 from .test_dead_nodes import runs
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 
 NAME = "instance1"
 OTHER = "with `--to` another node, or with `--to node3`, which replaces the replica there"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import addresses, ip_addresses, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import ip_addresses
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, replica_facts, sights
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable

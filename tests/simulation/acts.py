@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, recording, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.left_replicas import ReplicaLeft
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.left_replicas import ReplicaLeft
 
 from tests.simulation.modules import Module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 
     from tests.simulation.disks import Replicas
     from tests.simulation.world import World

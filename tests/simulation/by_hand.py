@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.roundsman.cluster.daemon.api import by_hand, config
 from ansible_collections.roundsman.cluster.daemon.failures import Defect
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
 from tests.simulation import acts, moves, processes

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
 from tests.simulation.disk import Disk
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.clock import Loop
     from tests.simulation.invariants import Watch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app, disk_proofs, failures, service
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 
 from tests.simulation.invariants import Watch
@@ -154,8 +154,9 @@ class Daemon:
         await self._users.power_on(made)
         await self._settled(made)
         await self._users.put_replicas_in_order(made)
-        if made.queue.unfinished(made.queue.jobs):
-            await self._settled(made)
+        # What that let the daemon do is at work, or in the queue.
+        while unfinished := made.queue.unfinished(made.queue.jobs):
+            await made.queue.wait(unfinished[0], seconds=600)
 
     async def _settled(self, made: service.Service) -> None:
         world = self._world

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica as model
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_drbd import Pair
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import NOTICED
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks.possible_loss import NOTICED
 
 from tests.simulation import sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import ReplicaFact
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.replicas import ReplicaFact
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.world import World
 

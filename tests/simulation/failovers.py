@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, reports, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers as rule
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import failovers as rule
 
 from tests.simulation.acts import (
     LOOK,

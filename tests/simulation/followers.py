@@ -14,7 +14,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils import (
     node_settings,
     whitelist,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, errors, signing, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs, signing, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following
 
 from tests.simulation.disk import Disk

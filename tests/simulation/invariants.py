@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import plays, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.incidents import RepairStatus
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.incidents import RepairStatus
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.service import Service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.world import World
 

@@ -7,12 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 
     from tests.simulation.nodes import Node
     from tests.simulation.world import World

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.action import replica_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replacements, starts
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.left_replicas import ReplicaLeft
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replacements, starts
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.left_replicas import ReplicaLeft
 
 from tests.simulation.acts import (
     LOOK,

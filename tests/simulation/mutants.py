@@ -28,7 +28,7 @@ REWRITING = "daemon/maintenance/rewriting.py"
 DEAD_NODES = "daemon/maintenance/dead_nodes.py"
 ROUNDS = "daemon/maintenance/rounds.py"
 OUTCOMES = "daemon/maintenance/outcomes.py"
-LIFECYCLE = "plugins/module_utils/domain/lifecycle.py"
+LIFECYCLE = "daemon/maintenance/lifecycle.py"
 EVIDENCE = "plugins/plugin_utils/replica_evidence.py"
 
 HISTORY = (

@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    collected,
-    errors,
-    power,
-    replicas,
-    reports,
-    signing,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.simulation import sides
 from tests.simulation.followers import Followed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.chaos.mutants.mutant import Edit, Mutant
 
-EPOCHS = "plugins/module_utils/domain/epochs.py"
-LEADING = "plugins/module_utils/domain/leading.py"
+EPOCHS = "plugins/module_utils/domain/agent/epochs.py"
+LEADING = "daemon/maintenance/leading.py"
 LEADERSHIP = "daemon/maintenance/leadership.py"
 LOCK = "plugins/module_utils/instance_lock.py"
 RECORD = "plugins/module_utils/leader_record.py"

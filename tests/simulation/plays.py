@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.simulation import moves, repairs
 from tests.simulation.acts import (

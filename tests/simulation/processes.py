@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_group, run_records
 
 from tests.simulation import acts, plays

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica as model
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import bare
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_generations import bare
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Where
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
 
 from tests.simulation import sides

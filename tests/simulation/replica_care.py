@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import left_replicas
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
     from ansible_collections.roundsman.cluster.daemon.service import Service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.simulation.world import World
 

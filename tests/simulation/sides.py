@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica as model
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import bare
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_generations import bare
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_progress, drbd_sides, sights
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.simulation import case, frequent, modules, patches, trial
 from tests.simulation.modules import Module

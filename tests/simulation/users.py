@@ -11,8 +11,9 @@ from ansible_collections.roundsman.cluster.daemon.failures import Defect
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import unsynced
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 
 from tests.simulation import by_hand, nodes, outages, replica_care
 from tests.simulation.case import Step

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab import processes, world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from . import cache, capabilities, containers, controller, guest_image, guests, images, seeds, wires

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import beds, images, seeds
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 COUNT = 3
 FIRST = 11

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from . import beds
 

@@ -8,7 +8,7 @@ import os
 import socket
 from typing import IO, TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

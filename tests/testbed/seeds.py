@@ -7,14 +7,14 @@ import json
 import tarfile
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
 
 from . import beds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 DIAGNOSE, REPAIR = "bed-diagnose", "bed-repair"
 FOLDERS = {

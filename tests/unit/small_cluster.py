@@ -6,8 +6,9 @@ import json
 import uuid
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
 SAID = '{"status":"evacuate","details":{"big":123456789012345678901234567890,"long":0.1000000000000000000000000010}}'

@@ -16,13 +16,18 @@ FILES = {
 }
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 SIMULATOR = "daemon.lab.simulator"
+DOMAIN, MODULE_UTILS, PLUGIN_UTILS = "plugins.module_utils.domain", "plugins.module_utils", "plugins.plugin_utils"
+DOMAIN_ORDER = tuple(f"{DOMAIN}.{name}" for name in ("values", "disks", "power", "agent"))
+RULES_ORDER = tuple(f"{PLUGIN_UTILS}.{name}" for name in ("values", "cluster", "disks", "silent_nodes", "settings"))
+"""Rules of nodes, and of the controller alone: a folder imports from those before it only."""
 ROOMS = (
-    "plugins.module_utils.domain",
+    *DOMAIN_ORDER,
     "plugins.module_utils.hypervisor",
     "plugins.module_utils.storage",
     "plugins.module_utils.oob",
     "plugins.module_utils.monitoring",
     "plugins.module_utils",
+    *RULES_ORDER,
     "plugins.plugin_utils.config",
     "plugins.plugin_utils.placement",
     "plugins.plugin_utils.rounds",
@@ -47,11 +52,13 @@ ROOMS = (
     "daemon.lab",
     "daemon",
 )
-DOMAIN, MODULE_UTILS, PLUGIN_UTILS = ROOMS[0], "plugins.module_utils", "plugins.plugin_utils"
 PLACEMENT, DECIDING = "plugins.plugin_utils.placement", ("plugins.plugin_utils.rounds", "plugins.plugin_utils.adoption")
-ON_NODES = ROOMS[:3]
+PURE_ROOMS = {*DOMAIN_ORDER, *RULES_ORDER, PLACEMENT, *DECIDING}
+RULES_OF_THE_DAEMON = {"daemon.maintenance.leading", "daemon.maintenance.lifecycle"}
+"""Rules that only the daemon asks."""
+ON_NODES = (*DOMAIN_ORDER, "plugins.module_utils.hypervisor", "plugins.module_utils.storage")
 """What the simulator may import: it is at work in the modules of a lab's nodes, where nothing else is extended."""
-EVERYWHERE = {DOMAIN, PLUGIN_UTILS, "plugins.plugin_utils.config", PLACEMENT, *DECIDING}
+EVERYWHERE = {PLUGIN_UTILS, "plugins.plugin_utils.config", *PURE_ROOMS}
 # What the whole daemon shares: modules at its top that decide nothing.
 SHARED = {
     "daemon.abnormal_ends",
@@ -64,6 +71,7 @@ SHARED = {
 }
 DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.api")
 ALSO = {
+    ("daemon.cli.adoption", "plugins.module_utils.own_addresses"),
     # the lab makes disks of the drivers' own description
     ("daemon.lab.building", "plugins.module_utils.storage.disks"),
     # the nodes of a lab are reached by the lab's own plugin, and have its drivers where others have none
@@ -177,17 +185,29 @@ def packages(name: str, *, run_time: bool = False) -> set[str]:
     return {imported.split(".")[0] for imported in imports(name, run_time=run_time)}
 
 
+def allowed_of_rules(name: str) -> set[str]:
+    """The same of what decides: folders in their order."""
+    here = room(name)
+    if here in DOMAIN_ORDER:
+        return set(DOMAIN_ORDER[: DOMAIN_ORDER.index(here) + 1])
+    if here in RULES_ORDER:
+        return {*DOMAIN_ORDER, *RULES_ORDER[: RULES_ORDER.index(here) + 1]}
+    if here == PLACEMENT:
+        return {here, DOMAIN_ORDER[0]}
+    return {*DOMAIN_ORDER, *RULES_ORDER, *({here, PLACEMENT} if here in DECIDING else ())}
+
+
 def allowed_rooms(name: str) -> set[str]:  # noqa: C901, PLR0911 - one line of the table each
     """The rooms from which a module may import, its own beside them."""
     here = room(name)
+    if here in PURE_ROOMS or name in RULES_OF_THE_DAEMON:
+        return allowed_of_rules(name)
     if here.startswith(MODULE_UTILS):
-        return {here, DOMAIN}
+        return {here, *DOMAIN_ORDER}
     if here == SIMULATOR:
         return {here, *ON_NODES}
     if here == "plugins.plugin_utils.config":
-        return {here, DOMAIN, PLUGIN_UTILS}
-    if here in {PLACEMENT, *DECIDING}:
-        return {here, DOMAIN} if here == PLACEMENT else {here, DOMAIN, PLACEMENT}
+        return {here, PLUGIN_UTILS, *DOMAIN_ORDER, *RULES_ORDER}
     if here == PLUGIN_UTILS:
         return {known for known in ROOMS if known.startswith((MODULE_UTILS, PLUGIN_UTILS))}
     if here == "plugins.modules":
@@ -233,22 +253,39 @@ def test_what_modules_import_of_ours_is_there() -> None:
     assert {(name, imported) for name in FILES for imported in ours(name) if imported not in FILES} == set()
 
 
+def test_nodes_get_all_rules_that_stand_among_theirs() -> None:
+    shipped = {name for name in FILES if name.startswith(("plugins.modules.", SIMULATOR))}
+    shipped |= {name for name in FILES if name.startswith(MODULE_UTILS) and room(name) not in DOMAIN_ORDER}
+    ahead, reached = list(shipped), set()
+    while ahead:
+        name = ahead.pop()
+        if name not in reached:
+            reached.add(name)
+            ahead += ours(name) & set(FILES)
+    assert {name for name in FILES if room(name) in DOMAIN_ORDER} - reached == set(), "move to the controller's rules"
+
+
+def is_pure(name: str) -> bool:
+    return room(name) in PURE_ROOMS or name in RULES_OF_THE_DAEMON
+
+
 def test_what_decides_is_pure() -> None:
-    pure = [name for name in FILES if name.startswith((DOMAIN, PLACEMENT, *DECIDING))]
+    pure = [name for name in FILES if is_pure(name)]
+    assert set(pure) >= RULES_OF_THE_DAEMON
     assert {(name, found) for name in pure for found in packages(name, run_time=True) & IMPURE} == set()
     assert {name for name in pure if "pydantic" in packages(name)} == set()
 
 
 def test_placement_knows_no_configured_cluster() -> None:
     placing = [name for name in FILES if name.startswith(PLACEMENT)]
-    assert {name for name in placing if f"{DOMAIN}.cluster" in ours(name)} == set()
+    assert {name for name in placing if f"{PLUGIN_UTILS}.cluster.cluster" in ours(name)} == set()
 
 
-def test_the_domain_calls_nothing_impure() -> None:
+def test_rules_call_nothing_impure() -> None:
     called = {
         (name, node.func.id if isinstance(node.func, ast.Name) else node.func.attr)
         for name in FILES
-        if name.startswith(DOMAIN)
+        if room(name) in {*DOMAIN_ORDER, *RULES_ORDER} or name in RULES_OF_THE_DAEMON
         for node in ast.walk(TREES[name])
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute))
     }
@@ -262,7 +299,7 @@ def test_outside_the_daemon_exactly_the_libraries_of_the_place_are_imported() ->
     used: dict[str, set[str]] = {place: set() for place in LIBRARIES}
     for name in FILES:
         place = next((known for known in LIBRARIES if name.startswith(known + ".")), "")
-        if name.startswith(DOMAIN):
+        if room(name) in {*DOMAIN_ORDER, *RULES_ORDER} or name in RULES_OF_THE_DAEMON:
             assert foreign(name) == set(), name
         elif place:
             used[place] |= foreign(name)

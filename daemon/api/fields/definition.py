@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

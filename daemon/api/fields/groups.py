@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....plugins.module_utils.domain import cluster as clusters
-from ....plugins.module_utils.domain import instance_policy
+from ....plugins.plugin_utils.cluster import cluster as clusters
+from ....plugins.plugin_utils.settings import instance_policy
 from .definition import Field, Kind
 
 Group = Field[clusters.Group]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....plugins.module_utils.domain import cluster as clusters
-from ....plugins.module_utils.domain import secret_values
+from ....plugins.module_utils.domain.values import secret_values
+from ....plugins.plugin_utils.cluster import cluster as clusters
 from .. import replica_views
 from .definition import Field, Kind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....plugins.module_utils.domain import secret_values
+from ....plugins.module_utils.domain.values import secret_values
 from ....plugins.plugin_utils.opcodes import registry
 from ...jobs import settling, values
 from .. import views

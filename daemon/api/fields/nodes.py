@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....plugins.module_utils.domain import cluster as clusters
+from ....plugins.plugin_utils.cluster import cluster as clusters
 from ....plugins.plugin_utils.rounds import holdings
 from .definition import Field, Kind, Missing
 

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
-from ....plugins.module_utils.domain import errors
-from ....plugins.module_utils.domain import hvparams as parameters
+from ....plugins.module_utils.domain.values import errors
+from ....plugins.module_utils.domain.values import hvparams as parameters
 from ....plugins.module_utils.hypervisor import kvm_migration
 from ....plugins.module_utils.hypervisor.kvm_migration import Where
 from . import node_journal, simulated_guests, simulated_node, simulated_world

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Sequence
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 from ....plugins.module_utils.storage.disks import LocalDisk, State, Step
 from . import fake
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, FrozenSet, Iterator, List
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 from . import node_journal
 
 LAB = "lab"

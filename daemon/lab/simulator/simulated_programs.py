@@ -15,7 +15,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, Optional, Tuple
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 from ....plugins.module_utils.storage import drbd_node, drbd_resource, program_output
 from . import node_journal, simulated_lvm, simulated_node, simulated_resource, simulated_store
 from .simulated_answers import claimed, proc_rows, show_text, show_text_9, status_json, status_text

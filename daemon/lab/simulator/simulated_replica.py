@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 
 FRESH = 4
 """The current identifier of metadata that never had data."""

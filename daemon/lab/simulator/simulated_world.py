@@ -13,7 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
-from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain.values import errors
 from ....plugins.module_utils.storage import drbd_node, drbd_resource
 from . import simulated_programs, simulated_resource, simulated_store
 from .simulated_drbd import Pair

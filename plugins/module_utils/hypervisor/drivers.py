@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Protocol
 
 from .. import lab_drivers
-from ..domain import errors
+from ..domain.values import errors
 from . import kvm, kvm_migration
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Dict
 from xml.etree import ElementTree as ET
 
-from ..domain import errors
+from ..domain.values import errors
 from . import virsh_output
 
 if TYPE_CHECKING:

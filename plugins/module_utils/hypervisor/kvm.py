@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping
 
 from .. import trusted_paths
-from ..domain import errors
-from ..domain import hvparams as parameters
+from ..domain.values import errors
+from ..domain.values import hvparams as parameters
 from . import kvm_migration, libvirt_host, libvirt_xml, virsh
 from .kvm_migration import TargetLacks, Where
 from .virsh_output import State

@@ -15,8 +15,8 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from ..domain import errors
-from ..domain import hvparams as parameters
+from ..domain.values import errors
+from ..domain.values import hvparams as parameters
 from . import libvirt_host, virsh
 from .virsh_output import State
 

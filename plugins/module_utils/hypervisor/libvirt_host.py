@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional
 
-from ..domain import errors
+from ..domain.values import errors
 from . import virsh, virsh_output
 from .virsh_output import Domain, State
 

@@ -11,7 +11,7 @@ import uuid as uuids
 from typing import Any, List, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from ..domain import errors, hvparams
+from ..domain.values import errors, hvparams
 
 Element = ET.Element
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"

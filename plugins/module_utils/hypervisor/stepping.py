@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional
 
-from ..domain import errors, hvparams
+from ..domain.values import errors, hvparams
 from . import drivers
 
 FACTS = ("uuid", "memory", "vcpus", "devices", "nics", "hvparams")

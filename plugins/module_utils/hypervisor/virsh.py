@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Optional
 
 from .. import killing
-from ..domain import errors
+from ..domain.values import errors
 
 if TYPE_CHECKING:
     from typing import Iterator

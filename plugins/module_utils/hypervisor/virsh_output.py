@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Dict, List, Mapping, Tuple
 
-from ..domain import errors
+from ..domain.values import errors
 
 
 class State(Enum):

@@ -21,7 +21,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence
 
 from .. import log_lines, node_settings
-from ..domain import errors
+from ..domain.values import errors
 from . import agent_settings, collecting, following, front, listening, looking, observing, publishing
 
 LOG = logging.getLogger("roundsman-agent")

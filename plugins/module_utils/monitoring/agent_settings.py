@@ -9,7 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple
 
 from .. import node_settings
-from ..domain import collected, errors, json_values
+from ..domain.agent import collected
+from ..domain.values import errors, json_values
 
 if TYPE_CHECKING:
     import pathlib

@@ -7,7 +7,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Callable, Dict
 
-from ..domain import collected, errors, replicas, reports
+from ..domain.agent import collected, reports
+from ..domain.disks import replicas
+from ..domain.values import errors
 from ..storage import replica_facts
 from . import registry
 

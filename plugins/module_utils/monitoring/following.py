@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 from .. import instance_lock, leader_record, node_settings
-from ..domain import epochs, errors, votes
+from ..domain.agent import epochs, votes
+from ..domain.values import errors
 from ..storage import sights
 
 LOG = logging.getLogger("roundsman-agent")

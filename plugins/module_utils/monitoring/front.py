@@ -15,7 +15,8 @@ import sys
 from collections import Counter
 from typing import Optional, Sequence, Tuple
 
-from ..domain import collected, origins
+from ..domain.agent import collected
+from ..domain.values import origins
 from . import following, publishing, requests
 
 LOG = logging.getLogger("roundsman-agent")

@@ -6,7 +6,7 @@ import contextlib
 import socket
 from typing import Dict, Mapping, Sequence, Tuple
 
-from ..domain import errors
+from ..domain.values import errors
 
 Sockets = Dict[Tuple[str, int], socket.socket]
 

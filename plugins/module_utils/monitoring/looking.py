@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Callable, Optional
 
-from ..domain import errors
+from ..domain.values import errors
 from ..storage import sights
 
 if TYPE_CHECKING:

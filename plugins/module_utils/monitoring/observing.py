@@ -9,7 +9,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
 
 from .. import killing
-from ..domain import collected, errors
+from ..domain.agent import collected
+from ..domain.values import errors
 
 if TYPE_CHECKING:
     import pathlib

@@ -10,7 +10,9 @@ import time
 from typing import TYPE_CHECKING, Callable, Iterable
 
 from .. import node_settings
-from ..domain import collected, errors, replicas, reports, signing
+from ..domain.agent import collected, reports, signing
+from ..domain.disks import replicas
+from ..domain.values import errors
 
 if TYPE_CHECKING:
     import pathlib

@@ -1,4 +1,4 @@
-"""The collectors: to add one, write its file in `collectors/`, its subject in `domain/collected.py`, and name it here.
+"""The collectors; a new one has a file in `collectors/`, a subject in `domain/agent/collected.py` and a line here.
 
 Its interval is one of `agent_settings.DEFAULT_SECONDS`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Mapping
 
-from ..domain import collected
+from ..domain.agent import collected
 from .collectors import cpu_load, diagnose, diskstats, drbd, inst_status, lv
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import dataclasses
 import re
 from typing import Sequence
 
-from ..domain import errors, votes
+from ..domain.agent import votes
+from ..domain.values import errors
 
 HEAD_LIMIT = 8192
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S{1,4096}) HTTP/1\.[0-9]\r?\Z")

@@ -7,7 +7,8 @@ import os
 import stat
 from typing import Any, Dict, Mapping
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 
 FIELDS: Mapping[str, type] = {
     "driver": str,

@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import Callable, Optional, Protocol, Sequence
 
-from ..domain import bmc, errors, power
+from ..domain.power import bmc, power
+from ..domain.values import errors
 
 HEALTH = "health"
 Report = Callable[[bmc.Description], None]

@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Protocol, Sequence, Set, Tuple, TypeVar
 
-from ..domain import bmc, errors, power
-from ..domain import health as health_values
+from ..domain.power import bmc, power
+from ..domain.power import health as health_values
+from ..domain.values import errors
 from . import children, ipmi, program, pyghmi_health, redfish
 
 DEADLINE = 30.0

@@ -11,7 +11,8 @@ import resource
 import sys
 from typing import Any, Awaitable, Callable, Coroutine, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from ..domain import bmc, errors, power
+from ..domain.power import bmc, power
+from ..domain.values import errors
 from . import description, ipmi_link, ipmi_login, ipmi_session, operation, rakp
 
 PORT = 623

@@ -13,7 +13,8 @@ import os
 import socket
 from typing import Any, Callable, Deque, Optional
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 from . import rmcp
 
 WAITS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)

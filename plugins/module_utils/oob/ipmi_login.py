@@ -12,7 +12,8 @@ import os
 import struct
 from typing import Any, Callable, Iterator, Mapping, Optional, Set, Tuple
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 from . import ipmi_link, ipmi_session, rakp, rmcp
 
 BUSY_PAUSE = 0.5

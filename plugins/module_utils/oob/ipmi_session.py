@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from typing import Mapping, Optional
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 from . import ipmi_link, rakp, rmcp
 
 NETFN_APPLICATION = 0x06

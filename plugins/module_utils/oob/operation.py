@@ -7,7 +7,8 @@ import dataclasses
 import time
 from typing import Awaitable, Callable, List, Mapping, Optional, Protocol
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.5

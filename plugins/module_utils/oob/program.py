@@ -14,7 +14,8 @@ import signal
 from typing import Any, Awaitable, Callable, Iterator, List, Mapping, Sequence, Tuple, TypeVar
 
 from .. import trusted_paths
-from ..domain import bmc, errors, health, power
+from ..domain.power import bmc, health, power
+from ..domain.values import errors
 from . import description, operation
 
 SECONDS = 60.0

@@ -10,7 +10,8 @@ import json
 import struct
 from typing import Any, Callable, Iterator, List, Mapping, Sequence
 
-from ..domain import errors, health, power
+from ..domain.power import health, power
+from ..domain.values import errors
 from . import children, ipmi, pyghmi_library, rakp, redfish_connection
 
 WIDTH = 32

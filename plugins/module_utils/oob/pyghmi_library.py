@@ -6,7 +6,8 @@ import importlib
 import sys
 from typing import Any
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 
 IPMI = "pyghmi.ipmi.command"
 REDFISH = "pyghmi.redfish.command"

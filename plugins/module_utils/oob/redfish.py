@@ -15,7 +15,8 @@ import time
 from dataclasses import replace
 from typing import List, Optional, Sequence
 
-from ..domain import bmc, errors, power
+from ..domain.power import bmc, power
+from ..domain.values import errors
 from . import children, description, operation, pyghmi_library, redfish_connection, redfish_web
 
 WIDTH = 64

@@ -8,7 +8,8 @@ import socket
 import ssl
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ..domain import bmc, control_characters, errors, health, power
+from ..domain.power import bmc, health, power
+from ..domain.values import control_characters, errors
 from . import pyghmi_library, redfish_web
 
 _RESETS: Mapping[power.Command, Sequence[str]] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from . import pyghmi_library
 
 if TYPE_CHECKING:
-    from ..domain import power
+    from ..domain.power import power
 
 PORT = 443
 ANY_CERTIFICATE = "any"

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar
 
-from ..domain import errors, power
+from ..domain.power import power
+from ..domain.values import errors
 from . import credentials, drivers, program
 
 Told = TypeVar("Told")

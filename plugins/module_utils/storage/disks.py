@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
-from ..domain import errors
-from ..domain.replacements import Node
+from ..domain.disks.replacements import Node
+from ..domain.values import errors
 from . import drbd_sides
 
 if TYPE_CHECKING:
-    from ..domain.drbd import Generation
+    from ..domain.disks.drbd import Generation
 
 UUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 

@@ -2,7 +2,7 @@
 
 What is done to a resource on this node follows from what it is asked to be and from how it stands. Its file is put in
 place after its metadata are made: where there is a file, the metadata are never made anew. Nothing here decides which
-of two replicas counts; that is for `domain/drbd_repairs.py` and for people.
+of two replicas counts; that is for `plugin_utils/disks/drbd_repairs.py` and for people.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Dict, FrozenSet, List, NamedTuple, Optional
 
-from ..domain import errors
-from ..domain.drbd import Connection, Disk, Role, Side
+from ..domain.disks.drbd import Connection, Disk, Role, Side
+from ..domain.values import errors
 from . import drbd_progress, drbd_resource, drbd_roles, sights
 from .disks import Disks, LocalDisk, State, Step
 from .drbd_node import DrbdNode, is_together

@@ -7,8 +7,8 @@ import pathlib
 import re
 from typing import TYPE_CHECKING, Dict, FrozenSet, Optional
 
-from ..domain import errors
-from ..domain.drbd import Connection, Generation, Net, Resources, Side, Volume
+from ..domain.disks.drbd import Connection, Generation, Net, Resources, Side, Volume
+from ..domain.values import errors
 from . import drbd_status
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..domain import replicas
-from ..domain.drbd import Connection, Disk, Replication, Side, Volume
+from ..domain.disks import replicas
+from ..domain.disks.drbd import Connection, Disk, Replication, Side, Volume
 from .drbd_node import is_together
 
 FULL = 100.0

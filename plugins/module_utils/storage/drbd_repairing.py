@@ -7,10 +7,10 @@ import re
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
-from ..domain import errors
-from ..domain.drbd import Connection, Disk, Resources, Role, Side
-from ..domain.drbd_generations import bare
-from ..domain.drbd_pairs import Action
+from ..domain.disks.drbd import Connection, Disk, Resources, Role, Side
+from ..domain.disks.drbd_generations import bare
+from ..domain.disks.drbd_pairs import Action
+from ..domain.values import errors
 from .disks import Step
 from .drbd_node import is_together
 from .volumes import Volumes

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from ..domain import errors, ip_addresses
+from ..domain.values import errors, ip_addresses
 
 if TYPE_CHECKING:
     from .disks import End

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, List, Optional
 
-from ..domain import errors, replicas
-from ..domain.drbd import Disk, Replication, Role, Side
-from ..domain.drbd_generations import FRESH, bare
+from ..domain.disks import replicas
+from ..domain.disks.drbd import Disk, Replication, Role, Side
+from ..domain.disks.drbd_generations import FRESH, bare
+from ..domain.values import errors
 from .disks import State, Step
 from .drbd_node import insist, is_together
 

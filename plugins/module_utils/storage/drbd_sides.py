@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..domain import errors, replacements, replicas
-from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+from ..domain.disks import replacements, replicas
+from ..domain.disks.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+from ..domain.values import errors
 
 NOT_UNDERSTOOD = "its answer cannot be understood"
 

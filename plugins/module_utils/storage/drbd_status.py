@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar
 
-from ..domain import errors, ip_addresses
-from ..domain.drbd import Connection, Disk, Generation, Net, Replication, Resources, Role, Side, Volume
+from ..domain.disks.drbd import Connection, Disk, Generation, Net, Replication, Resources, Role, Side, Volume
+from ..domain.values import errors, ip_addresses
 
 Word = TypeVar("Word", Connection, Disk, Replication, Role)
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)

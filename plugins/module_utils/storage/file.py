@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
-from ..domain import errors
+from ..domain.values import errors
 from .disks import Disk, Disks, LocalDisk, State, Step
 
 if TYPE_CHECKING:

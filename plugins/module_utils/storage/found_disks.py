@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List
 from xml.etree import ElementTree as ET
 
-from ..domain import errors
+from ..domain.values import errors
 from . import volumes
 
 if TYPE_CHECKING:

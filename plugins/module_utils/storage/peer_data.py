@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional
 
-from ..domain import errors
-from ..domain.drbd import Connection, Disk
+from ..domain.disks.drbd import Connection, Disk
+from ..domain.values import errors
 from . import drbd_node, drbd_resource, programs
 
 if TYPE_CHECKING:
     import pathlib
 
-    from ..domain.drbd import Side
+    from ..domain.disks.drbd import Side
     from .disks import Disks
 
 LIMIT, TRIES = 5.0, 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from ..domain import errors
+from ..domain.values import errors
 from .disks import Disk, Disks, LocalDisk, State, Step
 from .volumes import Volume, Volumes
 

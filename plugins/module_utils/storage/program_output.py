@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..domain import secret_values
+from ..domain.values import secret_values
 
 _TEXT_LIMIT = 400
 _WORDS = 3

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, Tuple
 
 from .. import killing, lab_drivers
-from ..domain import errors
+from ..domain.values import errors
 from . import program_output
 
 if TYPE_CHECKING:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Tuple
 
-from ..domain import errors, replicas
-from ..domain.drbd_generations import bare
+from ..domain.disks import replicas
+from ..domain.disks.drbd_generations import bare
+from ..domain.values import errors
 from . import programs, sights
 from .drbd_node import PROC, REPORT, DrbdNode
 
 if TYPE_CHECKING:
     import pathlib
 
-    from ..domain.drbd import Generation, Side, Volume
+    from ..domain.disks.drbd import Generation, Side, Volume
 
 SECONDS = 10.0
 """How long all programs of DRBD may take together, for one report."""

@@ -14,15 +14,16 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterable, Iterator, NamedTuple, Optional, Tuple
 
-from ..domain import errors, replicas
-from ..domain.drbd import PING_INTERVAL, Connection, Disk
+from ..domain.disks import replicas
+from ..domain.disks.drbd import PING_INTERVAL, Connection, Disk
+from ..domain.values import errors
 from . import programs
 from .drbd_node import PROC, DrbdNode
 
 if TYPE_CHECKING:
     import pathlib
 
-    from ..domain.drbd import Net, Side, Volume
+    from ..domain.disks.drbd import Net, Side, Volume
 
     Seen = Dict["_Key", float]
 

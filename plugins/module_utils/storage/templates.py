@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, List, Optional
 
 from .. import lab_drivers
-from ..domain import errors
+from ..domain.values import errors
 from . import diskless, drbd, drbd_node, drbd_resource, file, plain, programs, sharedfile
 
 if TYPE_CHECKING:

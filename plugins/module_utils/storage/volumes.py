@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Dict
 
-from ..domain import errors
+from ..domain.values import errors
 from .disks import Step
 
 if TYPE_CHECKING:

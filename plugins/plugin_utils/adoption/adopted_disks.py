@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, instance_making
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
+from ..settings import instance_making
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import errors, host_variables, value_rules
+from ...module_utils.domain.values import errors, value_rules
+from ..settings import host_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,17 +10,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import (
-    adopted_xml,
-    changes,
-    errors,
-    host_variables,
-    instance_making,
-    joining,
-    parameter_rules,
-)
-from ...module_utils.domain import cluster as clusters
-from . import adopted_disks, adopted_hosts
+from ...module_utils.domain.values import errors
+from ..cluster import changes
+from ..cluster import cluster as clusters
+from ..settings import host_variables, instance_making, joining, parameter_rules
+from . import adopted_disks, adopted_hosts, adopted_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +35,8 @@ class Adoption:
     autostart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     host_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     known: int = 0
+    unread: tuple[str, ...] = ()
+    """The hosts (names) of which nobody knows what they have."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,8 +52,8 @@ def plan(
     """
     found = _Adopter(cluster, new_uuid)
     problems = adopted_hosts.problems(hosts)
-    remedy = "fix that, then adopt the host again"
-    found.left_out += [f"host {name}: {text}: {remedy}" for name, text in problems.items()]
+    found.left_out += [f"host {name}: {text}: {_remedy(text)}" for name, text in problems.items()]
+    found.unread = tuple(problems)
     answered = [host for host in hosts if host.name not in problems]
     secondaries = _secondaries(found.cluster, answered, found.advice)
     for host in answered:
@@ -66,6 +62,18 @@ def plan(
     found.domains(members)
     found.volume_group(members)
     return found.adoption(), found.cluster
+
+
+def _remedy(problem: str) -> str:
+    """What a person does about a host that could not be read."""
+    if "Host key verification failed" in problem:
+        return (
+            "compare the fingerprint of `ssh-keyscan HOST | ssh-keygen -lf -` with the host's own, then run "
+            "`ssh-keyscan HOST >> ~/.ssh/known_hosts` and adopt the host again"
+        )
+    if "Permission denied" in problem:
+        return "run `ssh-copy-id USER@HOST`, or name a user and a key in the inventory, then adopt the host again"
+    return "fix that, then adopt the host again"
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,7 @@ class _Adopter:
         self.cluster = cluster
         self.left_out: list[str] = []
         self.advice: list[str] = []
+        self.unread: tuple[str, ...] = ()
         self._new_uuid = new_uuid
         self._nodes: list[tuple[str, Mapping[str, Any]]] = []
         self._instances: list[clusters.Instance] = []
@@ -95,7 +104,7 @@ class _Adopter:
         autostart = {name: tuple(uuids) for name, uuids in self._autostart.items()}
         lines = (tuple(self.left_out), tuple(self.advice))
         found = (tuple(self._nodes), tuple(self._instances), *lines)
-        return Adoption(*found, autostart, self._host_variables, self._known)
+        return Adoption(*found, autostart, self._host_variables, self._known, self.unread)
 
     def node(self, host: adopted_hosts.Host, *, group: str, secondary: str) -> None:
         """Make a node of a host, unless it is one."""
@@ -292,7 +301,8 @@ def _secondaries(cluster: clusters.Cluster, hosts: Sequence[adopted_hosts.Host],
     """The addresses that DRBD uses, where that is another one than the primary on every host: all nodes are alike."""
     own = adopted_hosts.replication_addresses(hosts)
     new = [host.name for host in hosts if not _is_node(cluster, host.name)]
-    if cluster.nodes or all(name in own for name in new):
+    has_nodes = any(node.vm_capable for node in cluster.nodes.values())
+    if has_nodes or all(name in own for name in new):
         return own
     for name, address in own.items():
         advice.append(f"DRBD reaches {name} at {address}, and not all hosts have such an address: none is recorded")

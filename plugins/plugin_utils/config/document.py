@@ -7,9 +7,12 @@ from typing import Any
 import orjson
 import pydantic
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import diagnosis, errors, instance_policy, known_off, parameter_rules
+from ...module_utils.domain.agent import diagnosis
+from ...module_utils.domain.values import errors
 from .. import report_originals, sealed_json
+from ..cluster import cluster as clusters
+from ..cluster import known_off
+from ..settings import instance_policy, parameter_rules
 from . import migrations
 
 # A list around it, because pydantic hands a configuration to such dataclasses only from outside.

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
 from .. import durable_files
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ...module_utils import trusted_paths
-from ...module_utils.domain import errors, tree
+from ...module_utils.domain.values import errors, tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import addresses, collected, errors, host_variables, parameter_rules
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.agent import collected
+from ...module_utils.domain.values import errors
 from .. import unsafe_json
+from ..cluster import cluster as clusters
+from ..settings import addresses, host_variables, parameter_rules
 from . import host_vars
 
 if TYPE_CHECKING:

@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import (
-    addresses,
-    control_characters,
-    errors,
-    host_variables,
-    instance_making,
-    instance_policy,
-    ip_addresses,
-    job_filters,
-    parameter_rules,
-    tagging,
-    value_rules,
-)
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.values import control_characters, errors, ip_addresses, value_rules
+from ..cluster import cluster as clusters
+from ..cluster import job_filters, tagging
+from ..settings import addresses, host_variables, instance_making, instance_policy, parameter_rules
 from . import document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ...module_utils.domain import incidents
-    from ...module_utils.domain.value_rules import Rule
+    from ...module_utils.domain.values.value_rules import Rule
+    from ..cluster import incidents
 
 MOST_LISTED, LONGEST = 20, 300
 """Findings that a refusal lists, and the characters of each."""

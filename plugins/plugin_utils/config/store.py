@@ -9,16 +9,17 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import changes, errors
+from ...module_utils.domain.values import errors
 from .. import durable_files, folders_of_others, unsynced
+from ..cluster import changes
 from . import document, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain import tree
+    from ...module_utils.domain.values import tree
+    from ..cluster import cluster as clusters
 
 NO_CLUSTER = "; create a cluster with `roundsman cluster init`, or restore one with `roundsman config import FILE`"
 LOG = logging.getLogger(__name__)

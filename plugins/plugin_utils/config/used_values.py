@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import control_characters, permissions, secret_values
+from ...module_utils.domain.values import control_characters, secret_values
+from ..settings import permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 NAMED = 3
 """Of more objects with the same value only the number is listed."""

@@ -6,14 +6,15 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotati
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, instance_making, joining
-from ...module_utils.domain import cluster as clusters
+from ..cluster import changes
+from ..cluster import cluster as clusters
 from ..rounds import wording
+from ..settings import instance_making, joining
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.changes import Change
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.changes import Change
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_node_settings, host_variables, unfinished_moves
 from .. import out_of_sync, whereabouts
+from ..cluster import cluster as clusters
+from ..disks import unfinished_moves
+from ..settings import host_variables
+from ..silent_nodes import dead_node_settings
 from . import contract, node_power, time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 AT_ONCE = 50
 """How many offline nodes are asked at the same time."""

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 
 import pydantic
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, possible_loss, unfinished_moves
-from ...module_utils.domain.locks import Mode
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
+from ..cluster.locks import Mode
+from ..disks import possible_loss, unfinished_moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...module_utils.domain.changes import Change as Stated
+    from ..cluster.changes import Change as Stated
     from ..rounds import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE

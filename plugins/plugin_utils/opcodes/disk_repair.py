@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
 from .. import replica_evidence
 from . import contract, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

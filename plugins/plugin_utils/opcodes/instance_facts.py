@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import left_replicas
+from ..cluster import cluster as clusters
+from ..cluster import left_replicas
 from . import time_limits
 
 if TYPE_CHECKING:

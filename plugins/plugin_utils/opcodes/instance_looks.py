@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import known_off
+from ..cluster import cluster as clusters
+from ..cluster import known_off
 from . import contract, instance_moves, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,17 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotati
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, instance_making, membership, modifications
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.values import errors
 from .. import ansible_runs
+from ..cluster import changes, membership
+from ..cluster import cluster as clusters
+from ..settings import instance_making, modifications
 from . import contract, room_now, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.changes import Change
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.changes import Change
+    from ..cluster.locks import Mode
 
 NO_OS = ansible_runs.PLAYBOOKS / "os" / "none.yml"
 

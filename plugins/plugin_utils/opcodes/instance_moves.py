@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, known_off, left_replicas, recording
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.values import errors
+from ..cluster import changes, known_off, left_replicas, recording
+from ..cluster import cluster as clusters
 from ..rounds import single_moves
 from . import contract, room_now, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 UNFENCED = "unfenced"
 """What is true in the result of a failover whose source was not confirmed off: nothing was done by it."""

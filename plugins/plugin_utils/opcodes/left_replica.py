@@ -6,14 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, left_replicas, replica_texts
+from ...module_utils.domain.values import errors
 from .. import replica_evidence
+from ..cluster import cluster as clusters
+from ..cluster import left_replicas
+from ..disks import replica_texts
 from . import contract, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 
 KEPT = {"kept": True}

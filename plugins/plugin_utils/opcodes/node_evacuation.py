@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
 from ..placement.allocation.allocator import Scope
 from ..rounds import departures, moving
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.locks import Mode
     from ..rounds import work
 
 

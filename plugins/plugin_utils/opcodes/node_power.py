@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...module_utils.domain import capitals, dead_nodes, errors, health, known_off, power, power_record
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.power import health, power, power_record
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
+from ..cluster import known_off
 from ..rounds import holdings
+from ..silent_nodes import dead_nodes
+from ..values import capitals
 from . import contract, time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 FENCING = frozenset({"fence", "confirm_off"})
 """The commands for a silent node: nobody who still answers is fenced for silence."""

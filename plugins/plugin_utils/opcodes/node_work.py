@@ -7,13 +7,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, modifications, replica_texts, roles
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.values import errors
 from .. import whereabouts
+from ..cluster import changes, roles
+from ..cluster import cluster as clusters
+from ..disks import replica_texts
+from ..settings import modifications
 from . import contract, time_limits
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.locks import Mode
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotati
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, joining, modifications, parameters
+from ..cluster import changes
+from ..settings import joining, modifications, parameters
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.locks import Mode
 
 
 class _Modification(contract.ChangeOpcode):

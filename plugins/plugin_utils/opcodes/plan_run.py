@@ -11,8 +11,8 @@ from ..rounds import moving
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.locks import Mode
     from ..rounds import work
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.changes import Change
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.changes import Change
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
 from . import (
     adoption,
     cluster_verify,

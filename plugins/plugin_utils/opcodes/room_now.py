@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
 from ..rounds import holdings
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 
 def refuse_without_memory(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...module_utils.domain import changes, errors, tagging
+from ...module_utils.domain.values import errors
+from ..cluster import changes, tagging
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
-    from ...module_utils.domain.locks import Mode
+    from ..cluster import cluster as clusters
+    from ..cluster.locks import Mode
 
 
 @dataclass(frozen=True)

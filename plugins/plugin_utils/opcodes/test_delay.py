@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from ...module_utils.domain import errors, locks
-from ...module_utils.domain.locks import Mode  # noqa: TC001 - pydantic reads the annotations at run time
+from ...module_utils.domain.values import errors
+from ..cluster import locks
+from ..cluster.locks import Mode  # noqa: TC001 - pydantic reads the annotations at run time
 from . import contract
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 LONGEST = 86400.0
 

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ...module_utils import instance_lock, instance_with_disks
-from ...module_utils.domain import hvparams
+from ...module_utils.domain.values import hvparams
 from ...module_utils.hypervisor import kvm_migration, virsh
 from ...module_utils.oob import program
 from ...module_utils.storage import drbd_roles, programs
@@ -21,7 +21,7 @@ from .. import reaching
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 RUN = 300.0
 """Starting and ending a run, and whatever its play does on the controller."""

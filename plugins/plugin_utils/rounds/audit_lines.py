@@ -11,7 +11,7 @@ from . import wording
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 STANDS, RETURNS, LIFTED = "stands", "returns", "lifted"
 """How it is with an emergency from a line on, in its field `emergency`."""

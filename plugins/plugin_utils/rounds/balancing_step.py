@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Collection
 
-from ...module_utils.domain import incidents
+from ..cluster import incidents
 from ..placement.plan import Refusal
 from . import guards, rebalancing, rounds
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 
 def to_balance(

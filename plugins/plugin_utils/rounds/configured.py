@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, instance_policy
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
 from ..placement.models import model, policies
+from ..settings import instance_policy
 from . import holdings
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import instance_policy
 from ..placement.htools import capacity_report
 from ..placement.models import model
+from ..settings import instance_policy
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 USUAL = model.Template.DRBD
 NONE_SET = capacity_report.Limits()

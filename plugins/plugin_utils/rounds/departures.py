@@ -13,7 +13,7 @@ from .room import Room
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 
 def of_nodes(

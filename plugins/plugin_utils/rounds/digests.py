@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import cluster as clusters
+from ..cluster import cluster as clusters
 from . import rounds
 
 if TYPE_CHECKING:

@@ -11,14 +11,16 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import changes, errors, known_off, unfinished_moves
-from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.values import errors
+from ..cluster import changes, known_off
+from ..cluster import cluster as clusters
+from ..disks import unfinished_moves
 from . import holdings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ...module_utils.domain import epo as emergency
+    from ..cluster import epo as emergency
 
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"

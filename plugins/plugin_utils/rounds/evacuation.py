@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
-from ...module_utils.domain import cluster as clusters
+from ..cluster import cluster as clusters
 from ..placement.plan import Move, Plan, Refusal
 from . import targets, ways
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.possible_loss import Answer
+    from ..disks.possible_loss import Answer
     from .room import Room
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Collection, Iterable
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, instance_policy, known_off
-from ...module_utils.domain import incidents as incident_rules
+from ..cluster import cluster as clusters
+from ..cluster import incidents as incident_rules
+from ..cluster import known_off
 from ..placement.plan import Refusal
+from ..settings import instance_policy
+from ..silent_nodes import dead_nodes
 from . import configured, evacuation, unfinished
 from .room import Room
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import incidents
+    from ..cluster import incidents
 
 
 def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
+from ..cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

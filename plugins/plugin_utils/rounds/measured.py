@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
+from ..cluster import cluster as clusters
 from ..placement.models import model
 
 if TYPE_CHECKING:

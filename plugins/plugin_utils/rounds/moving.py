@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
 from . import ways, work
 from .waves import Waves
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import dead_nodes, incidents
+from ..cluster import incidents
+from ..silent_nodes import dead_nodes
 from . import guards, rounds, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 
 def reasons(

@@ -22,7 +22,7 @@ from . import configured
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 TEMPLATES = frozenset(template.value for template in model.Template)
 PLACES = {action: place for place, action in enumerate(actions.TO_TARGET)}

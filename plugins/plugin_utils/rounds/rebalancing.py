@@ -12,8 +12,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, incidents
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
+from ..cluster import incidents
 from ..placement.models import dynamic_load
 from ..placement.plan import Refusal
 from . import configured, measured, moving

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
 from ..placement.allocation import allocator, relocation
 from ..placement.plan import Move, Plan, Refusal
 from . import rounds, ways

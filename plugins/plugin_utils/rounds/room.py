@@ -19,7 +19,7 @@ from .holdings import disk_per_copy, memory_in_use
 if TYPE_CHECKING:
     from typing import Collection, Iterable, Sequence
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
     from .prospects import Prospects
 
 Item = TypeVar("Item")

@@ -6,15 +6,17 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, diagnosis, incidents, known_off
+from ...module_utils.domain.agent import diagnosis
+from ..cluster import cluster as clusters
+from ..cluster import incidents, known_off
 from ..placement.plan import Plan, Refusal
+from ..silent_nodes import dead_nodes
 from . import evacuation, guards, leaving, moving, unfinished, work
 from .room import Room
 from .waves import Waves
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.possible_loss import Answer
+    from ..disks.possible_loss import Answer
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from . import holdings, moving
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
     from ..placement.plan import Move
     from . import work
 

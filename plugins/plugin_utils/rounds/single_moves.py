@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, left_replicas
+from ...module_utils.domain.values import errors
+from ..cluster import cluster as clusters
+from ..cluster import left_replicas
 from ..placement.balancing.actions import Action
 from . import rounds, targets, ways
 from .holdings import disk_per_copy, memory_in_use

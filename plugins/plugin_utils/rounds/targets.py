@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import incidents
+from ..cluster import cluster as clusters
+from ..cluster import incidents
 from ..placement.balancing.actions import Action
 from ..placement.plan import Refusal
 from . import wording

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import cluster as clusters
+from ..cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Collection, Iterable
 from . import unfinished
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
+    from ..cluster import cluster as clusters
 
 Row = list[tuple["str | int", "str | None"]]
 """The last move of each chain at a node: its key, or the number of a job submitted before, and its incident."""

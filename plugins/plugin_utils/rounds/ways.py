@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Collection, Mapping
 
-from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import left_replicas, possible_loss
+from ..cluster import cluster as clusters
+from ..cluster import left_replicas
+from ..disks import possible_loss
 from ..placement.balancing.actions import Action
 from ..placement.plan import Refusal
 from . import targets
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.possible_loss import Answer
+    from ..disks.possible_loss import Answer
     from .room import Room
 
 ANYWHERE = frozenset({"sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"})

@@ -36,14 +36,20 @@ OLD_LAYOUT = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")
 """What FOLDER has where it is a virtual environment itself, as it was before versions stood side by side."""
 SCHEMA = """
 import json, sys
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster
+try:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster
+except ModuleNotFoundError:
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster
 try:
     with open(sys.argv[1], "rb") as file:
         print(json.load(file).get("version", 0), cluster.VERSION)
 except (OSError, ValueError, AttributeError):
     print(0, cluster.VERSION)
 """
-"""Prints the schema of the configuration, 0 where there is none, and the newest that a version reads."""
+"""Prints the schema of the configuration, 0 where there is none, and the newest that a version reads.
+
+A version that was installed earlier may have its `cluster` in `module_utils/domain`.
+"""
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from .opcode_rules import differing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 HERE = Path(__file__).parent
 NODES = 5

@@ -13,8 +13,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import rules, settling, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import digests

@@ -20,8 +20,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import process
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.golden.faces_parts import text
 from tests.unit.daemon import twins

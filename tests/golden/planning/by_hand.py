@@ -15,7 +15,7 @@ from tests.golden.planning import product, texts
 from tests.troubled_clusters import Case, Luck
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 Asked = Callable[[Path, Case], Iterator[str]]
 LARGEST = ("--max-inst-spec", "8192,102400,2")

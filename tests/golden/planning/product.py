@@ -21,10 +21,10 @@ from ansible_collections.roundsman.cluster.daemon import allocator_program
 from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.cli import main
 from ansible_collections.roundsman.cluster.daemon.jobs import submission
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import allocator_requests

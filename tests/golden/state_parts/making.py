@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import process, task_log, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records, sealed_json
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 

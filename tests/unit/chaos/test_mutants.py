@@ -11,19 +11,8 @@ import pytest
 import yaml
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    dead_nodes,
-    drbd_repairs,
-    errors,
-    failovers,
-    known_off,
-    possible_loss,
-    power,
-    replacements,
-    replicas,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replacements, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import (
     Connection,
     Disk,
     Generation,
@@ -31,13 +20,19 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import peer_data
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import known_off
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import drbd_repairs, failovers, possible_loss
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.chaos import trees
 from tests.chaos.mutants import known, rounds
 from tests.chaos.mutants.mutant import ROOT, Edit, Mutant
-from tests.unit.plugins.module_utils.domain import test_dead_nodes
+from tests.unit.plugins.plugin_utils.silent_nodes import test_dead_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 
 from tests.chaos import torn
 

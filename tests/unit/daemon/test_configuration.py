@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration, failures
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tagging, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, tagging
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 from tests.unit import small_cluster

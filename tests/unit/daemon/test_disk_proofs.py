@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration, disk_proofs, failures
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tagging, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster

@@ -12,8 +12,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, job_filters, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster

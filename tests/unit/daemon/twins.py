@@ -11,20 +11,14 @@ from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.jobs import opcodes, values
 from ansible_collections.roundsman.cluster.daemon.lab import building, world
 from ansible_collections.roundsman.cluster.daemon.locks import desk
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    membership,
-    power,
-    power_record,
-    recording,
-    replicas,
-    reports,
-    signing,
-    tree,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         return {"changed": False, **answers.get(name, {})}
 """
 ACTIONS = (
-    *("evacuate_node", "instance_info", "power_nodes", "power_command", "node_look", "repair_instance", "drbd_info"),
+    *("evacuate_node", "instance_info", "power_hold", "power_command", "node_look", "repair_instance", "drbd_info"),
     *("diagnose", "epo", "epo_power", "epo_returned", "instances_state", "host_inventory_info", "hold", "record"),
 )
 LOOK = {"hypervisors": ["fake"], "expected": {}, "known": {}, "nodes": [], "off": [], "unasked": []}
@@ -86,14 +86,14 @@ CASES = (
     Case(
         "power",
         {"power_command": "off", "power_nodes": ["one"], "power_force": True, "power_delay": 7},
-        {"power_nodes": {"command": "off", "names": ["one"], "force": True, "delay": 7}},
+        {"power_hold": {"command": "off", "names": ["one"], "force": True, "delay": 7}},
         before={
             "power_command": "power",
             "power_nodes": "nodes",
             "power_force": "force",
             "power_delay": "delay",
         },
-        answers={"power_nodes": {"failed": True}},
+        answers={"power_hold": {"failed": True}},
     ),
     Case(
         "repair",
@@ -228,6 +228,7 @@ def test_every_variable_of_a_playbook_is_tried() -> None:
         "epo_shown",
         "epo_wait",
         "power_held",
+        "power_hold",
         "power_look",
     }
     own |= {"adopt_autostart", "adopt_autostarting", "power_off", "repair_held", "repair_disks"}

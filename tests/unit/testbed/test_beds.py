@@ -4,7 +4,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.testbed import beds, capabilities, controller, seeds

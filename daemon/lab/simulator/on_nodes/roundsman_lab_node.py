@@ -21,6 +21,7 @@ PARTS = (
     ("plugins",),
     ("plugins", "module_utils"),
     *(("plugins", "module_utils", name) for name in ("domain", "hypervisor", "storage")),
+    *(("plugins", "module_utils", "domain", name) for name in ("agent", "disks", "power", "values")),
 )
 
 

@@ -7,7 +7,8 @@ import time
 from collections import deque
 from typing import Callable, Deque, Dict, Tuple
 
-from ...domain import collected, errors
+from ...domain.agent import collected
+from ...domain.values import errors
 from .. import observing
 
 WINDOW = 600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import node_diagnosis
-from ...domain import collected, diagnosis, reports
+from ...domain.agent import collected, diagnosis, reports
 
 if TYPE_CHECKING:
     from .. import observing

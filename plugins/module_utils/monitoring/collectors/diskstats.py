@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from ...domain import errors
+from ...domain.values import errors
 from .. import observing
 
 FIELDS = (

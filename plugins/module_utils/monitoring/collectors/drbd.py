@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
-from ...domain import drbd
+from ...domain.disks import drbd
 from ...storage import drbd_node, programs
 from .. import observing
 

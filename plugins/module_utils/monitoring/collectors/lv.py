@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Dict, List
 
-from ...domain import errors
+from ...domain.values import errors
 from .. import observing
 
 FIELDS = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..models import model, tags
 from ..score import columns, state
 from . import allocator, newcomers, obstacles, openings, placed_scores, refusing

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

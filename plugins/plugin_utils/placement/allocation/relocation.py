@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..balancing import actions, candidates, turns
 from ..score import columns, scoring, state
 from . import allocation, allocator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..allocation import newcomers, openings
 from ..models import model
 from ..score import state as states

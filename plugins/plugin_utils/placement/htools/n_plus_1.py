@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..models import node_memory
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..models import node_memory
 from . import clearing, colouring
 

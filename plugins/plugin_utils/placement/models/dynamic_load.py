@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from . import model
 
 if TYPE_CHECKING:

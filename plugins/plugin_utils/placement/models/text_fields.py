@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

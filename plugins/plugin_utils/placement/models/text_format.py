@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from . import model, text_fields
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..allocation import allocator
 from ..models import model
 from . import allocator_policies, json_fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..allocation import allocator
 from ..models import policies
 from . import allocator_json, json_fields

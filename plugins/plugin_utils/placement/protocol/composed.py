@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 from ..allocation import allocator
 from ..models.model import Template
 

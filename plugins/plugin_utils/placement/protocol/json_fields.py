@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ....module_utils.domain import errors
+from ....module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 
 class Reached:

@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import answers
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from fastapi import FastAPI
 
 if TYPE_CHECKING:

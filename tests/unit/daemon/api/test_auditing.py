@@ -13,8 +13,8 @@ import httpx
 import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import permissions
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import permissions
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import livelock

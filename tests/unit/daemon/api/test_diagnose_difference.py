@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.cli import wording
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach

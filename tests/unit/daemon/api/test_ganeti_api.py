@@ -9,8 +9,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach

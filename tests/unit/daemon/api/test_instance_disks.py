@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import known_off, left_replicas, replica_texts
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import known_off, left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import replica_texts
 
 from tests.unit.daemon.api import reached
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 
@@ -38,7 +38,7 @@ def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_tha
             found = [explanations.explain(cluster, name, **given, preview=preview)["moving"] for name in NODES]
             listed = orjson.loads(orjson.dumps(views.instances(shown_by, running.intake)))
             return [
-                page.state(running, shown_by)["moving"],
+                [one for one in page.state(running, shown_by)["troubles"] if one["subject"] == "instance1"],
                 *found,
                 replica_views.explain(cluster, "instance1", **given)["moving"],
                 next(one["moving"] for one in listed if one["name"] == "instance1"),
@@ -55,9 +55,16 @@ def test_a_migration_that_has_not_ended_is_shown_everywhere_with_the_command_tha
             await running.configuration.commit(lambda _: [membership.NodeStands(node)])
         ((told,), (of_source,), (of_target,), of_other, of_instance, listed) = shown()
         assert of_other == []
-        assert told == of_source == of_target == {"instance": "instance1", **of_instance}
+        assert of_source == of_target == {"instance": "instance1", **of_instance}
+        assert told == {
+            "code": "migration-unfinished",
+            "subject": "instance1",
+            "nodes": ("node2", "node3"),
+            "text": of_instance["text"],
+            "step": of_instance["step"],
+        }
         assert of_instance == listed
-        assert told["node"] == "node3"
+        assert of_instance["node"] == "node3"
         assert f"`roundsman instance {command} instance1`" in told["step"]
         await running.queue.stop()
 

@@ -15,7 +15,7 @@ import schemathesis
 import uvicorn
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 from tests.unit.daemon import twins
 

@@ -13,17 +13,16 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api import instance_making as resource
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import hvparams, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import (
     host_variables,
-    hvparams,
     instance_making,
-    membership,
     parameter_rules,
     permissions,
-    tree,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.permissions import Requester
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings.permissions import Requester
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api import reached
@@ -213,7 +212,7 @@ def test_the_resources_that_remote_users_may_write_are_those_of_the_list(
     }
     assert sorted(found - REMOTE) == [], (
         "decide whether remote users with write access may use this resource: if so, add it to REMOTE of this test; "
-        "else give it to the socket only (LOCAL_ONLY of domain/permissions.py)"
+        "else give it to the socket only (LOCAL_ONLY of plugin_utils/settings/permissions.py)"
     )
     assert sorted(REMOTE - found) == [], "the remote API has no such resource: remove it from REMOTE of this test"
 
@@ -243,7 +242,9 @@ def test_an_object_of_any_members_refuses_unknown_ones(tmp_path: Path, monkeypat
 def test_every_field_of_every_resource_that_changes_something_has_its_line(document: dict[str, Any]) -> None:
     found = {names[-1] for one in written(document) for names in fields(document, *one)}
     assert len(written(document)) > 40
-    assert found - set(permissions.FIELDS) == set(), "say who may set these: a line in FIELDS of domain/permissions.py"
+    assert found - set(permissions.FIELDS) == set(), (
+        "say who may set these: a line in FIELDS of plugin_utils/settings/permissions.py"
+    )
     assert set(permissions.FIELDS) - found == set(), "no resource has these fields any more"
     assert {name for name, least in permissions.FIELDS.items() if least is Requester.ROOT} == {
         *("oob_program", "os_playbook", "domain_xml", "serial_log", "file_storage_dir", "shared_file_storage_dir")

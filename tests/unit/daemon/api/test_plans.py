@@ -4,8 +4,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move, Plan
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules

@@ -14,7 +14,7 @@ from tests.unit.daemon.api.reached import Reached, reach
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 SAID = '{"status":"evacuate","details":123456789012345678901234567890}'
 PATHS = ("/", "/1/status", "/1/rounds", "/1/plan", "/1/reports", "/1/nodes", "/1/instances", "/1/jobs", "/1/page")

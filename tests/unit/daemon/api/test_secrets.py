@@ -12,16 +12,12 @@ from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api import queries
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import rules, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    diagnosis,
-    host_variables,
-    hvparams,
-    incidents,
-    parameter_rules,
-    secret_values,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import hvparams, secret_values
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import host_variables, parameter_rules
 
 from tests.unit.daemon.api.reached import Reached, reach
 

@@ -5,8 +5,9 @@ import dataclasses
 import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import snapshots
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.unit import small_cluster
 

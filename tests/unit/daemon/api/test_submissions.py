@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import submissions
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, roles
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import roles
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach

@@ -10,9 +10,11 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, replica_views, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.api.fields import nodes
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import json_values
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.unit import small_cluster
 from tests.unit.daemon import twins
@@ -243,7 +245,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_called_off_and_ha
     assert "it was known to be off, but showed 1 min ago that it lives" in said
     assert "its power is off" not in said
     assert "There is nothing for you to do" not in said
-    assert "Second copies of instances that were started elsewhere may run on node2: power it off with" in said
+    assert ": second copies of instances that were started elsewhere may run on node2: power it off with" in said
     assert "`roundsman node power off node2 --force`" in said
 
 
@@ -277,18 +279,23 @@ def test_disks_that_failed_under_a_replica_are_told_of_primary_and_secondary(
         for name in ("node2", "node3"):
             twins.report(lab, running, name, '{"status":"Ok"}')
         await running.intake.take_all()
-        assert replica_views.failed_disks(cluster, running.intake) == []
+        seen = snapshots.Snapshot(cluster)
+        assert replica_views.all_failed_disks(seen, running.intake) == []
         for name, disk in (("node2", Disk.DISKLESS), ("node3", Disk.FAILED)):
             facts = twins.replica_facts(cluster, cluster.node(name))
             (fact,) = facts.replicas or ()
             failed = replicas.NodeFacts("", (dataclasses.replace(fact, disk=disk),))
             twins.report(lab, running, name, '{"status":"Ok"}', facts=failed)
         await running.intake.take_all()
-        primary, secondary = replica_views.failed_disks(cluster, running.intake)
-        assert (primary["node"], secondary["node"]) == ("node2", "node3")
-        assert "the disk of instance1 on node2 has failed (Diskless), and its writes reach only" in primary["text"]
-        assert "the disk of instance1 on node3 has failed (Failed), and no write reaches it" in secondary["text"]
-        assert "`roundsman instance repair-disks instance1`" in primary["text"]
+        primary, secondary = replica_views.all_failed_disks(seen, running.intake)
+        assert (primary.node, secondary.node) == ("node2", "node3")
+        assert "the disk of instance1 on node2 has failed (Diskless), and its writes reach only" in primary.text
+        assert "the disk of instance1 on node3 has failed (Failed), and no write reaches it" in secondary.text
+        assert primary.step.endswith("`roundsman instance repair-disks instance1`")
+        explained = explanations.explain(
+            cluster, "node2", intake=running.intake, queue=running.queue, preview=running.rounds.preview()
+        )
+        assert [disk["step"] for disk in explained["failed_disks"]] == [primary.step]
         await running.queue.stop()
 
     asyncio.run(scenario())
@@ -310,7 +317,10 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
             of_node = explanations.explain(cluster, "node2", **given, preview=running.rounds.preview())
             of_instance = replica_views.explain(cluster, "instance1", **given)
-            assert [entry["instance"] for entry in page.state(running, shown_by)["down"]] == of_node["down"]
+            downs = [
+                one["subject"] for one in page.state(running, shown_by)["troubles"] if one["code"] == "instance-down"
+            ]
+            assert downs == of_node["down"]
             lines = [one["unlisted"] is not None for one in of_instance["replicas"]]
             return [of_node["down"], of_instance["is_down"], lines]
 
@@ -321,8 +331,8 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
         (fact,) = writes.replicas or ()
         secondary = replicas.NodeFacts("", (dataclasses.replace(fact, role=Role.SECONDARY),))
         assert await told(secondary) == [["instance1"], True, [False]]
-        start = {"instance": "instance1", "node": "node2", "command": "roundsman instance start instance1"}
-        assert page.state(running, shown_by)["down"] == [start]
+        (down,) = page.state(running, shown_by)["troubles"]
+        assert (down["nodes"], down["step"]) == (("node2",), "start it: `roundsman instance start instance1`")
         unread = replicas.NodeFacts("", (), unread={fact.resource: "it has 2 peers"})
         assert await told(unread) == [[], False, [False]], "it is up, and whether it is primary is unknown"
         explained = replica_views.explain(cluster, "instance1", intake=running.intake, queue=running.queue)

@@ -11,8 +11,9 @@ import orjson
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.api import explanations, page, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis, reports
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, work
 
@@ -48,6 +49,7 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
     return types.SimpleNamespace(
         configuration=types.SimpleNamespace(current=cluster),
         intake=_intake(cluster),
+        dead=types.SimpleNamespace(verdicts={}),
         rounds=types.SimpleNamespace(is_at_work=at_work, preview=lambda: plan),
         queue=types.SimpleNamespace(jobs={one.id: one for one in jobs()}),
         read_only=types.SimpleNamespace(reason=""),

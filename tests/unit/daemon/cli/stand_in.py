@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

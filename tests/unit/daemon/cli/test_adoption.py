@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ipaddress
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.daemon.cli import name_resolution
+from ansible_collections.roundsman.cluster.plugins.module_utils import own_addresses
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from tests.unit.daemon.cli.conftest import Run
 
+NEW = ("--name", "new", "--controller", "ctl:192.0.2.9")
 STARTED = {**hosts.domain("web", 1, ("block", "/dev/vg/web")), "autostart": True}
 PLAYBOOK = '''#!{python}
 """Stands in for ansible-playbook: leaves what hosts have, and notes what it was asked for."""
@@ -73,12 +77,15 @@ def test_a_plan_is_shown_and_nothing_is_written_without_yes(ansible: Ansible, ro
     words = ("cluster", "adopt", "-i", str(ansible.inventory))
     code, _, err = roundsman(*words)
     assert (code, "there is no cluster at" in err) == (1, True)
-    code, out, _ = roundsman(*words, "--name", "new", "--dry-run")
+    code, out, _ = roundsman(*words, *NEW, "--dry-run")
     assert code == 0
+    assert out.splitlines()[0] == (
+        "The master, where the daemon runs, is ctl (192.0.2.9): a node that takes no instances."
+    )
     assert "node1     192.0.2.1" in out
     assert "plain vg/web" in out
     assert "web starts by itself with node1" in out
-    code, out, err = roundsman(*words, "--name", "new")
+    code, out, err = roundsman(*words, *NEW)
     assert (code, err.splitlines()[-1]) == (
         1,
         "roundsman: confirmation required, but standard input is not a terminal: add --yes",
@@ -89,7 +96,7 @@ def test_a_plan_is_shown_and_nothing_is_written_without_yes(ansible: Ansible, ro
 def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsman: Run, tmp_path: Path) -> None:
     words = ("cluster", "adopt", "-i", str(ansible.inventory), "--yes")
     ansible.has(hosts.host(1, STARTED))
-    code, out, _ = roundsman(*words, "--name", "new", "--become", "-l", "node*")
+    code, out, _ = roundsman(*words, *NEW, "--become", "-l", "node*")
     assert (code, "The cluster is made" in out) == (0, True)
     (asked,) = ansible.asked()
     assert asked[0] == "adopt.yml"
@@ -98,6 +105,7 @@ def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsm
     found = store.read(where.config)
     assert (found.cluster.cluster_name, found.node("node1").hostvars["ansible_become"]) == ("new", "true")
     assert found.instance("web").disk_template == "plain"
+    assert (found.node_name(found.cluster.master_node), found.node("ctl").vm_capable) == ("ctl", False)
     assert where.hmac_key.exists()
     code, out, _ = roundsman(*words)
     assert (code, "Nothing is new: 2 are on record already." in out) == (0, True)
@@ -116,7 +124,7 @@ def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsm
 
 def test_domains_do_not_start_by_themselves_any_more_when_that_is_asked_for(ansible: Ansible, roundsman: Run) -> None:
     ansible.has(hosts.host(1, STARTED))
-    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new", "--disable-autostart")
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), *NEW, "--disable-autostart")
     assert roundsman(*words, "--dry-run")[0] == 0
     assert [one[0] for one in ansible.asked()] == ["adopt.yml"]
     assert roundsman(*words, "--yes")[0] == 0
@@ -126,21 +134,53 @@ def test_domains_do_not_start_by_themselves_any_more_when_that_is_asked_for(ansi
 
 def test_for_programs_there_is_one_document(ansible: Ansible, roundsman: Run) -> None:
     ansible.has(hosts.host(1, STARTED))
-    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new", "--yes", "-o", "json")
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), *NEW, "--yes", "-o", "json")
     code, out, _ = roundsman(*words)
     found = json.loads(out)
     assert (code, found["nodes"][0][1]["name"], found["instances"][0]["name"]) == (0, "node1", "web")
 
 
-def test_a_host_that_fails_is_told_of_and_a_play_that_cannot_run_fails(ansible: Ansible, roundsman: Run) -> None:
+def test_a_host_that_cannot_be_read_fails_the_command_after_the_others_were_adopted(
+    ansible: Ansible, roundsman: Run, tmp_path: Path
+) -> None:
     ansible.has(hosts.host(1), adopted_hosts.Host("node2", problem="cannot be reached: no route"))
     ansible.ends_with(4)
-    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new")
-    code, out, _ = roundsman(*words, "--dry-run")
-    assert (code, "host node2: cannot be reached: no route" in out) == (0, True)
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), *NEW)
+    for more in ("--dry-run", "--yes"):
+        code, out, err = roundsman(*words, more)
+        assert (code, "host node2: cannot be reached: no route" in out) == (1, True)
+        assert err.splitlines()[-1].startswith("roundsman: node2 could not be read: see above")
+    assert store.read(tree.Tree(tmp_path / "root").config).node("node1").name == "node1"
     ansible.ends_with(1)
-    code, _, err = roundsman(*words, "--dry-run")
+    code, _, err = roundsman("cluster", "adopt", "-i", str(ansible.inventory), "--dry-run")
     assert (code, err.splitlines()[-1]) == (1, "roundsman: ansible-playbook adopt.yml ended with 1")
+
+
+def test_without_any_host_nothing_is_written_and_what_ssh_needs_is_said(
+    ansible: Ansible, roundsman: Run, tmp_path: Path
+) -> None:
+    problems = ("Host key verification failed.", "Permission denied (publickey).")
+    ansible.has(*(adopted_hosts.Host(f"node{place}", problem=text) for place, text in enumerate(problems, start=1)))
+    code, out, err = roundsman("cluster", "adopt", "-i", str(ansible.inventory), *NEW, "--yes")
+    assert (code, err.splitlines()[-1]) == (1, "roundsman: no host could be read: see above what each needs")
+    assert "ssh-keyscan HOST >> ~/.ssh/known_hosts" in out
+    assert "ssh-copy-id USER@HOST" in out
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_controller_that_is_a_host_becomes_the_master_with_a_warning(
+    ansible: Ansible, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ansible.has(hosts.host(1), hosts.host(2))
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new", "--dry-run")
+    told = "one of the hosts: it can never be evacuated or powered off, with what runs there."
+    assert f"is node2 (192.0.2.2), {told}" in roundsman(*words, "--controller", "node2")[1]
+    monkeypatch.setattr(own_addresses, "listed", lambda _net: {ipaddress.ip_address("192.0.2.1")})
+    assert f"is node1 (192.0.2.1), {told}" in roundsman(*words)[1]
+    monkeypatch.setattr(own_addresses, "listed", lambda _net: set())
+    monkeypatch.setattr(name_resolution, "address_of", lambda _name, **_version: "")
+    code, _, err = roundsman(*words)
+    assert (code, err.splitlines()[-1].endswith("give one with --controller NAME:ADDRESS")) == (1, True)
 
 
 def test_an_inventory_without_hosts_is_refused(ansible: Ansible, roundsman: Run) -> None:

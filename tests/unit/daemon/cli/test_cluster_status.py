@@ -19,8 +19,27 @@ def words(text: str, start: str) -> list[str]:
     return found.split()
 
 
-def test_status_shows_every_node_with_role_health_power_and_instances(daemon: StandIn, roundsman: Run) -> None:
+def test_status_shows_only_nodes_that_are_not_in_order(daemon: StandIn, roundsman: Run) -> None:
     _, out, _ = roundsman("status")
+    assert out.splitlines()[0].startswith("Cluster north, master node1; in order: 1 of 6 nodes, ")
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("node")] == [
+        *("node2", "node3", "node4", "node5", "node6"),
+        "node6",
+    ]
+    assert words(out, "node3 ")[:5] == ["node3", "default", "offline", "off", "off"]
+    state = json.loads(canned.answers()["GET", "/1/page"])
+    quiet = {"nodes": state["nodes"][:1], "poll_problem": None, "at_work": False, "rejected": {}}
+    quiet |= {key: [] for key in ("troubles", "incidents", "refusals")}
+    daemon.put("GET", "/1/page", state | quiet)
+    assert roundsman("status")[1].splitlines() == [
+        "Cluster north, master node1; in order: 1 of 1 nodes, 4 of 4 instances that should run (all nodes: --all).",
+        "",
+        "No round is at work; 3 have been so far",
+    ]
+
+
+def test_all_nodes_are_shown_with_role_health_power_and_instances(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("status", "--all")
     assert words(out, "node1 ") == ["node1", "master", "Ok", "on", "2.0/16.0", "GiB", "instance2", "(instance1)"]
     assert words(out, "node3 ")[:4] == ["node3", "offline", "off", "off"]
     assert words(out, "node4 ")[:6] == ["node4", "regular", "problem:", "missing", "no", "BMC"]
@@ -54,14 +73,25 @@ def test_what_should_run_and_does_not_comes_first_with_the_command_that_starts_i
     daemon: StandIn, roundsman: Run
 ) -> None:
     assert "is down" not in roundsman("status")[1]
-    down = [
-        {"instance": f"db{number}", "node": "node1", "command": f"roundsman instance start db{number}"}
+    troubles = [
+        {
+            "code": "instance-down",
+            "subject": f"db{number}",
+            "nodes": ["node1"],
+            "text": f"db{number} should run on node1, and is down",
+            "step": f"start it: `roundsman instance start db{number}`",
+        }
         for number in range(1, 11)
     ]
-    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"down": down})
+    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"troubles": troubles})
     lines = roundsman("status")[1].splitlines()
-    assert lines[1] == "db1 should run on node1, and is down. Start it: `roundsman instance start db1`"
-    assert lines[9] == "db9 and db10 should run, too, and are down."
+    assert lines[1:3] == [
+        "instance-down: db1 should run on node1, and is down.",
+        "  What you do: start it: `roundsman instance start db1`.",
+    ]
+    assert lines[17] == "And 2 instance-down: see `roundsman explain NAME`."
+    (node,) = (line for line in lines if line.startswith("node1 "))
+    assert "Ok, instance-down" in node, "it is listed because of them"
 
 
 def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: StandIn, roundsman: Run) -> None:
@@ -165,6 +195,14 @@ def test_explain_says_what_happens_what_is_refused_and_what_to_do(daemon: StandI
     assert "Job 12 (set node2 offline): queued, after job 11." in out
     assert "Refused for instance2: node1 has no room. What would unblock it: 1024 MiB on node1." in out
     assert "`roundsman incident cancel 3f2a91c0`" in out
+
+
+def test_incidents_and_jobs_are_explained_too(daemon: StandIn, roundsman: Run) -> None:
+    del daemon
+    of_node = roundsman("explain", "node2")
+    assert roundsman("explain", "3f2a91c0") == roundsman("explain", "3f2a") == of_node
+    assert roundsman("explain", "10") == roundsman("jobs", "info", "10")
+    assert roundsman("explain", "beef")[0] == 1
 
 
 def test_a_failed_poll_is_shown(daemon: StandIn, roundsman: Run) -> None:

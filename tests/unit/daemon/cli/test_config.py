@@ -8,7 +8,8 @@ import pwd
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
 
 from tests.unit import small_cluster
@@ -16,7 +17,7 @@ from tests.unit import small_cluster
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
     from tests.unit.daemon.cli.conftest import Run
 

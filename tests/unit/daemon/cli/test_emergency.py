@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epo as epo_rules
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import epo as epo_rules
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import epo as planning
 

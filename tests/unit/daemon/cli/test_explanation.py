@@ -97,6 +97,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
         "split": None,
         "not_outdated": None,
         "is_down": True,
+        "failed_disks": [],
         "replicas": [{"node": "node1", "resource": "r0", **unlisted}],
         "failover": None,
         "broken_off": None,
@@ -116,6 +117,20 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     assert "repair-disks" not in said
     assert "power node1 off" not in said
     assert said.endswith(WAIT)
+
+
+FAILED_DISK = {
+    "instance": "instance2",
+    "text": "the disk of instance2 on node1 has failed (Diskless)",
+    "step": "replace it, then run `roundsman instance repair-disks instance2`",
+}
+
+
+def test_a_failed_disk_is_a_step_of_its_node_unless_a_job_is_at_work_on_the_instance() -> None:
+    value = told("node1") | {"failed_disks": [FAILED_DISK]}
+    assert "The disk of instance2 on node1 has failed (Diskless)." in text(value)
+    assert text(value).endswith("What you do next:\n  Replace it, then run `roundsman instance repair-disks instance2`")
+    assert text(value | AT_WORK).endswith(WAIT)
 
 
 MOVING = "Job 6 has been at work on instance2 for 2 min: move the replica of instance2 from node2 to node3."
@@ -301,6 +316,7 @@ def test_a_migration_that_has_not_ended_is_told_of_its_nodes_and_its_instance_wi
         "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
         **dict.fromkeys(("parted", "being_made", "split", "not_outdated", "failover", "broken_off")),
         "is_down": False,
+        "failed_disks": [],
         "replicas": [],
     }
     for said in (

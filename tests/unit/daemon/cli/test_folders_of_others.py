@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import argon2
 import pytest
 from ansible_collections.roundsman.cluster.daemon.remote import users
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 from tests.unit import other_users, others_folders, small_cluster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import instance_making
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.unit.daemon.cli import canned
 
@@ -46,7 +46,21 @@ CONSOLE = {
             },
         ),
         (
-            ("add", "w", "-t", "diskless", "-m", "512", "-n", "node1:node2", "--no-start", "-H", "vnc=::1", "-I", "h"),
+            (
+                "add",
+                "w",
+                "-t",
+                "diskless",
+                "-m",
+                "512",
+                "-n",
+                "node1:node2",
+                "--no-start",
+                "-H",
+                "hvparams.vnc=::1",
+                "-I",
+                "h",
+            ),
             {
                 "name": "w",
                 "disk_template": "diskless",

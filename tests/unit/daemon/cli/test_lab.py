@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import lab as lab_commands
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, losses, processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests.unit import other_users
 

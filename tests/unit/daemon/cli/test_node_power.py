@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
 
 from tests.unit.daemon.cli import canned, printed, terminal
 

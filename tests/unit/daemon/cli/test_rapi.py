@@ -10,7 +10,7 @@ import argon2
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import client
 from ansible_collections.roundsman.cluster.daemon.remote import users
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
 if TYPE_CHECKING:
     from pathlib import Path

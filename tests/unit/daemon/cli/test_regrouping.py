@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format

@@ -6,7 +6,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import opcodes, settling, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves
 
 from tests.unit.daemon import twins

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import book, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tagging
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins

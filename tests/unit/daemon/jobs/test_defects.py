@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import locks
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import locks
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api import reached

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import settling, task_log, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_looks
 
 from tests.unit.daemon import twins

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,

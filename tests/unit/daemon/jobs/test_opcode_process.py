@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process, process, settling, task_log
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import (
     ansible_runs,
     durable_files,
     run_group,
     run_records,
 )
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

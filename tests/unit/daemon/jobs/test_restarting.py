@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

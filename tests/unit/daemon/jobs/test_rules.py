@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import rules, submission, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
 from tests.unit.plugins.plugin_utils.rounds import tables

@@ -8,8 +8,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import rules, scheduler, submission, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, recovery, settling
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 
 def job(number: int, *depends: values.Dependency) -> values.Job:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

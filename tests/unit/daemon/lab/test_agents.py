@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import agents, building, processes, standing_faults, world
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 if TYPE_CHECKING:

@@ -11,15 +11,11 @@ from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, opcode_rules, orders
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated, simulated_world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    diagnosis,
-    incidents,
-    tagging,
-    tree,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents, tagging
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import audit_lines
 

@@ -4,11 +4,12 @@ import io
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import building, demo, processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from rich.console import Console
 
 from tests.unit.daemon import twins
@@ -45,6 +46,22 @@ def incident(name: str, status: str, *jobs: int) -> dict[str, Any]:
 def job(number: int, status: str) -> dict[str, Any]:
     step = {"kind": "diagnose", "what": "diagnose it", "status": status, "text": ""}
     return {"id": number, "names": {}, "opcodes": [step]}
+
+
+def test_it_is_given_up_only_if_no_step_comes_for_long(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks = [0.0], iter(range(100))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Watched, "_get", lambda _self, _path: {"number": 1})
+
+    def look() -> bool:
+        now[0] += demo.PATIENCE - 1
+        if (number := next(looks)) < 5:
+            watched._say(f"step {number}")
+        return False
+
+    with pytest.raises(errors.Failed, match=r"nothing has happened for 300 s; see .*daemon\.log"):
+        watched._until(look)
+    assert len(watched.told()) == 5
 
 
 def test_both_incidents_are_followed_at_the_same_time(watched: Watched) -> None:

@@ -16,7 +16,8 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
     simulated_node,
     simulated_programs,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
 
 from tests.unit.daemon import twins

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import population, world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 
 def made(nodes: int) -> clusters.Cluster:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import journals, orders, sightings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 SECOND = 10**9
 NAMES = {name: name for name in ("web1", "node1", "node2", "node3", "node4")}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import holders, listing, table
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Iterator
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ansible_collections.roundsman.cluster.daemon.locks import holders, listing, table
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 
 def test_each_lock_says_who_holds_it_and_who_waits_for_whom() -> None:

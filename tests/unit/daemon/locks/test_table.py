@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import holders, table
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import LEVELS, Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import LEVELS, Mode
 
 X, SH = Mode.EXCLUSIVE, Mode.SHARED
 A, B, C, D, E = (holders.Owner(name) for name in "ABCDE")

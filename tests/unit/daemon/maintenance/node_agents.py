@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, collected, membership, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 

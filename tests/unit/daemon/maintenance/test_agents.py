@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations, views
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    collected,
-    errors,
-    membership,
-    reports,
-    roles,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership, roles
 from hypothesis import given
 from hypothesis import strategies as st
 

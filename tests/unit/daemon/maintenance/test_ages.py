@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import snapshots, views
 from ansible_collections.roundsman.cluster.daemon.cli import wording
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, roles
 
 from tests.unit.daemon import twins
 

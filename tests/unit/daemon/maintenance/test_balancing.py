@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api import explanations
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, rebalancing
 

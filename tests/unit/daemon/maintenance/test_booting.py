@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import booting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 NOW = 1_700_000_000.0
 

@@ -16,20 +16,19 @@ from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, booting
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_reports
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import (
     changes,
-    collected,
-    dead_nodes,
-    errors,
     incidents,
     known_off,
     locks,
     membership,
-    power,
-    signing,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_reports
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.unit.daemon import twins
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import early_answers
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening, requests
 
 from tests.unit.daemon import twins
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 EVACUATE = '{"status": "evacuate", "details": {"disk": "sdb"}}'
 LIMIT = 60.0

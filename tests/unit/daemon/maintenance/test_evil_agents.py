@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import node_agents

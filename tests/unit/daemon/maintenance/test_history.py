@@ -7,7 +7,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import history
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 if TYPE_CHECKING:
     from pathlib import Path

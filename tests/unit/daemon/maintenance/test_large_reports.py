@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    diagnosis,
-    errors,
-    incidents,
-    tagging,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import report_originals
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents, tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 from tests.unit.daemon import twins

@@ -12,9 +12,11 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epochs, errors, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
@@ -293,6 +295,7 @@ def test_a_restart_does_not_go_on_below_what_it_has_offered(running: service.Ser
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         led = await first.start()
+        await led.step()
         nodes.busy = {"node2", "node3"}
         starting = asyncio.create_task(first.start())
         await until(lambda: epoch_of(nodes, "node1") != led.epoch)
@@ -606,6 +609,7 @@ def test_a_controller_that_takes_over_waits_for_nodes_though_its_first_offers_we
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         led = await first.start()
+        await led.step()
         second = first.copied(tmp_path / "copy")
         await led.end()
         instance = next(iter(running.configuration.current.instances.values()))

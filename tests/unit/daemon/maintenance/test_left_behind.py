@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    left_replicas,
-    membership,
-    replicas,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas, membership
 
 from tests.unit.daemon import twins
 

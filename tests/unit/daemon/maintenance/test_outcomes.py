@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import plays, process, submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    dead_nodes,
-    diagnosis,
-    errors,
-    incidents,
-    recording,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves, room_now
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.unit import small_cluster
 from tests.unit.daemon import twins

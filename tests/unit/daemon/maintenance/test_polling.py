@@ -5,7 +5,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, roles
 
 from tests.unit.daemon import twins
 

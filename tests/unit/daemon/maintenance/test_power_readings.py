@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon import bmc_reader, failures
 from ansible_collections.roundsman.cluster.daemon.maintenance import power_readings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from tests.unit.plugins.module_utils.oob import virtual
 

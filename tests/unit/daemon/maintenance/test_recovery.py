@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    diagnosis,
-    errors,
-    incidents,
-    job_filters,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 EVACUATE = '{"status":"evacuate","details":"psu 2"}'
 REPAIR = '{"status":"live-repair","command":"lab-repair"}'

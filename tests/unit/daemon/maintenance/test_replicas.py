@@ -11,17 +11,17 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api import replica_views
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.daemon.maintenance import replicas as outdating
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    addresses,
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import (
     changes,
     known_off,
     left_replicas,
     membership,
-    replicas,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import addresses
 
 from tests.unit.daemon import twins
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 OK = '{"status":"Ok"}'
 NAME = "instance1"

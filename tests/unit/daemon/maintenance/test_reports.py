@@ -15,7 +15,8 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.maintenance import rejected
 from ansible_collections.roundsman.cluster.daemon.maintenance import reports as intakes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import other_users
@@ -23,7 +24,7 @@ from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 EVACUATE = '{"status":"evacuate","details":{"psu":123456789012345678901234567890}}'
 

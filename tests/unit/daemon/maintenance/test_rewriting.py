@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app
 from ansible_collections.roundsman.cluster.daemon.api import read_only as guards
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import history
 

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    dead_nodes,
-    errors,
-    incidents,
-    lifecycle,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.daemon.maintenance import lifecycle
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.unit.daemon import twins
 

@@ -7,12 +7,9 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    dead_nodes,
-    diagnosis,
-    incidents,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.unit.daemon import twins
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, http_reads, ssh_greetings, suspects
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 
 from tests.unit.daemon import twins
 from tests.unit.plugins.module_utils.oob import virtual
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 CONNECT = agents.CONNECT_SECONDS
 

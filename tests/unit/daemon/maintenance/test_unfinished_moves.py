@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import app
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance.agents import Seen
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 

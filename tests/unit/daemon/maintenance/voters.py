@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record, node_settings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership, votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Kept
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Kept
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.remote import certificate
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import argon2
 import pytest
 from ansible_collections.roundsman.cluster.daemon.remote import users
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
 
 from tests.unit import other_users, others_folders

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.serving import bounded_connections
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import origins
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import origins
 
 
 @pytest.mark.parametrize(

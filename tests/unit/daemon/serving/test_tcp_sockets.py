@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.serving import tcp_sockets
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 
 @pytest.mark.parametrize(("bind", "address"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("", "127.0.0.1")])

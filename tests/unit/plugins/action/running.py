@@ -12,7 +12,8 @@ from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power, power_record, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 PACKAGE = "ansible_collections.roundsman.cluster.plugins.action"
 LEVELS = ("cluster", "instance", "node", "node-res")

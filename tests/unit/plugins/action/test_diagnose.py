@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
 
 from tests.unit import other_users
 

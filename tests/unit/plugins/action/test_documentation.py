@@ -18,8 +18,9 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
 from ansible_collections.roundsman.cluster.plugins.doc_fragments import attributes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import recording, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import module_answers, run_group
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster
@@ -55,8 +56,8 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
         "replicated": False,
     },
     "hold": {"nodes": {"n1": "shared"}},
-    "node_power": {"command": "status", "targets": [], "credentials_file": "/none"},
-    "power_nodes": {"command": "status", "names": ["node3"]},
+    "power_command": {"command": "status", "targets": [], "credentials_file": "/none"},
+    "power_hold": {"command": "status", "names": ["node3"]},
     "record": {"change": "node_powered", "node": "n3", "powered": False},
     "repair_instance": {"name": "inst1"},
     "replica_check": {"instance": INSTANCE, "primary": {"name": "node2"}, "old": {"name": "node3"}},

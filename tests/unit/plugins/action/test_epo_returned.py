@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import epo_returned
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit import small_cluster
 

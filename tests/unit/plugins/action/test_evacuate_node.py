@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import orders
 from ansible_collections.roundsman.cluster.plugins.action import evacuate_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, possible_loss
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import possible_loss
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
 from tests.unit import small_cluster

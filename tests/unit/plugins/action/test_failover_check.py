@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import orders
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    addresses,
-    changes,
-    failovers,
-    ip_addresses,
-    membership,
-    possible_loss,
-    tree,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Verdict
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import ip_addresses, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, log_output, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import failovers, possible_loss
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks.possible_loss import Verdict
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import addresses
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Answer
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks.possible_loss import Answer
 
     from tests.unit.daemon.maintenance.test_replicas import Pair
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
 
 from .running import Modules
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Order
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, durable_files, module_answers
 
 from .running import PACKAGE, Modules

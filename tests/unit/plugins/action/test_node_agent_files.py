@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import agent_archive
 
 CHECKOUT = Path(__file__).parents[4]

@@ -9,7 +9,7 @@ from ansible.playbook.task import Task
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
 from ansible_collections.roundsman.cluster.plugins.action import replica_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Generation
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
 
 OURS, OLDER = Generation(0x20, bitmap=0x10), Generation(0x10)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, roles
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import other_users

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_with_disks
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import drivers
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, templates
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process
 from ansible_collections.roundsman.cluster.plugins.module_utils import killing
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import virsh
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import observing
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import children

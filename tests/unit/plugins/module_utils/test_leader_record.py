@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epochs, errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 MASTER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, replicas, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import sights
 from ansible_collections.roundsman.cluster.plugins.modules import diagnose
 

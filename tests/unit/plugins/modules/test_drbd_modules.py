@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides, programs
 from ansible_collections.roundsman.cluster.plugins.modules import drbd_info, drbd_repair, instance_disks
 

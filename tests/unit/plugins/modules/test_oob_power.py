@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.module_utils import basic
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 from ansible_collections.roundsman.cluster.plugins.modules import oob_power
 

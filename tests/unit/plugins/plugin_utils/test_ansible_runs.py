@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from tests.unit import other_users

@@ -4,13 +4,15 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import commanding, holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit import small_cluster
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
 NOW = 131.0

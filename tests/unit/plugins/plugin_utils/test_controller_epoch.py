@@ -7,8 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Order
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, unsynced
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import (
     Connection,
     Disk,
     Generation,
@@ -13,7 +12,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import findings, module_answers
 
 
@@ -49,7 +49,9 @@ def test_a_node_whose_power_is_not_as_on_record_is_a_finding_and_so_is_a_silent_
 
 
 def test_the_findings_of_a_node_are_bounded_and_can_be_printed() -> None:
-    found = [findings.Finding("instances", "node3", f"{number}\x1b[2J\n{'x' * 90_000}") for number in range(120_000)]
+    long = "x" * 90_000
+    found = [findings.Finding("instances", "node3", f"{number}\x1b[2J\n{long}") for number in range(200)]
+    found += [findings.Finding("instances", "node3", "y")] * 119_800
     told = findings.bounded([findings.Finding("instances", "node2", "a"), *found], escape=module_answers.shown)
     assert [(one.check, one.node) for one in told] == [("instances", "node2")] + [("instances", "node3")] * 101
     assert told[-1].text == "and 119900 more on node3"

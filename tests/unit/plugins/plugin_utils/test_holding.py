@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Iterator, Self
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import other_users, small_cluster

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, replicas, witnesses
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.witnesses import Word
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.replicas import Moment
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_reports, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes, witnesses
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes.witnesses import Word
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 CONNECTED, LOST, GIVEN_UP = Connection.CONNECTED, Connection.CONNECTING, Connection.STANDALONE

@@ -8,11 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, instance_making, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import placing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import allocator_json, own_allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import instance_making
 
 from tests.unit import small_cluster
 

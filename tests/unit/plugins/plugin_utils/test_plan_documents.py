@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents, sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move, Plan, Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import power_looks
 
 LOOKS: dict[str, dict[str, Any]] = {

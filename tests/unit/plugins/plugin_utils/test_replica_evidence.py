@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    changes,
-    known_off,
-    possible_loss,
-    replicas,
-    reports,
-    signing,
-    tree,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Answer, Verdict
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.replicas import Moment
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import out_of_sync, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, known_off
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import possible_loss
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks.possible_loss import Answer, Verdict
 
 from tests.unit import small_cluster
 

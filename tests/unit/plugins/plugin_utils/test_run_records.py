@@ -5,8 +5,9 @@ import os
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
 
 DOCUMENT = json.dumps({"name": "node1", "memory": 4096, "tags": []}, indent=1).encode()

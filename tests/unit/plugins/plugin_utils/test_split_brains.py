@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.replicas import Moment
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import split_brains
 
 from tests.unit.plugins.plugin_utils.test_replica_evidence import CLUSTER, FIRST, INSTANCE, SECOND, fact

@@ -8,12 +8,13 @@ import json
 import os
 import pwd
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 from tests import installed_versions
 from tests.unit import other_users
@@ -233,6 +234,17 @@ def test_a_version_that_cannot_read_the_configuration_is_refused_in_one_line(tmp
             given.config.write_text(content)
         versions.refuse_newer_configuration(tmp_path / NEW, given)
         given.config.touch()
+
+
+def test_the_schema_of_an_older_version_is_found_where_it_has_its_cluster(tmp_path: Path) -> None:
+    place = tmp_path / "ansible_collections/roundsman/cluster/plugins/module_utils/domain"
+    place.mkdir(parents=True)
+    (place / "cluster.py").write_text("VERSION = 1\n")
+    (tmp_path / "config.data").write_text(json.dumps({"version": 2}))
+    # Without `site`, and so without the collection of this environment.
+    words = [sys.executable, "-S", "-c", versions.SCHEMA, tmp_path / "config.data"]
+    ended = subprocess.run(words, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert ended.stdout == "2 1\n"
 
 
 def test_only_versions_that_are_not_linked_are_removed(folder: Path) -> None:

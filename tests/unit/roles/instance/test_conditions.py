@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas, recording
 
 from tests.unit.roles import role_tasks
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
 from hypothesis import given
 from hypothesis import strategies as st
 

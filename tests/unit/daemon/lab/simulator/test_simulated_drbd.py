@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_store
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_programs import SimulatedPrograms
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Device
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Action
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node, drbd_repairing, templates
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 

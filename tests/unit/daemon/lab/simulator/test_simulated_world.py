@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
     simulated_world,
 )
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_programs import SimulatedPrograms
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks
 
 if TYPE_CHECKING:

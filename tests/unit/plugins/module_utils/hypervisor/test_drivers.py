@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node
 from ansible_collections.roundsman.cluster.plugins.module_utils import lab_drivers
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import drivers, kvm
 
 

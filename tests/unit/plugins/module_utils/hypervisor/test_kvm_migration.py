@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, hvparams
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, hvparams
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import kvm, kvm_migration
 
 from .libvirt_twin import HALTED, MOVING, OFF, RUNS, Domain, Libvirts, by_hand, facts

@@ -4,7 +4,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import libvirt_xml
 
 from . import recorded_libvirt

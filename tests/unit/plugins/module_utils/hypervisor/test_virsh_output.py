@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import virsh_output
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor.virsh_output import Domain, Job, State
 

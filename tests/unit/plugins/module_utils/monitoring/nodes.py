@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import agent_settings, observing
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import time
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, errors, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
 from . import nodes
 

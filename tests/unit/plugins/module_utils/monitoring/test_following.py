@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record, node_settings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, votes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.epochs import Epoch, Kept
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.votes import Question
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.votes import Question
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following, front
 
 from . import nodes

@@ -5,7 +5,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening, requests
 
 if TYPE_CHECKING:

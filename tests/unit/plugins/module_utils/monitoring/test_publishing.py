@@ -5,7 +5,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, errors, reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import publishing
 
 from . import nodes

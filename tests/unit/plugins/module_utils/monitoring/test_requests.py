@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import requests
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import bmc, errors, health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import bmc, health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
 if TYPE_CHECKING:

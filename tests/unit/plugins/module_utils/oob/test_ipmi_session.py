@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis, wire
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import ipmi_link, ipmi_session, rmcp
 
 from tests.unit.plugins.module_utils.oob import virtual

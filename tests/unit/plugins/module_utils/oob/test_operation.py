@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import operation
 
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN

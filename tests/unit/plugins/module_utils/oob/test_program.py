@@ -9,7 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, program
 
 from tests.unit import other_users

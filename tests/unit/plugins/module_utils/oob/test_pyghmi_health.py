@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis, sensors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.health import Status
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power.health import Status
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, pyghmi_library
 from pyghmi import exceptions
 

@@ -10,7 +10,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import health, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import (
     drivers,
     operation,

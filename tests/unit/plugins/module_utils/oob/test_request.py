@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, rakp, request
 
 from tests.unit import other_users
@@ -13,6 +13,8 @@ from tests.unit import other_users
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 
 GOOD = {"name": "node1", "driver": "ipmi", "address": "192.0.2.1", "username": "admin", "password": "s3cret"}
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import ipmi, rmcp
 
 if TYPE_CHECKING:

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node, simulated_world
 from ansible_collections.roundsman.cluster.plugins.action import replica_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    drbd_pairs,
-    errors,
-    failovers,
-    possible_loss,
-    replacements,
-    starts,
-)
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd_pairs, replacements, starts
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,
@@ -30,6 +24,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import failovers, possible_loss
 
 from .copies import NAME, UUID
 from .machine import Clock, Machine

@@ -17,7 +17,7 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
     simulated_store,
     simulated_world,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, drbd_node, drbd_resource
 
 if TYPE_CHECKING:

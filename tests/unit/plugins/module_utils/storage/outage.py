@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_world
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import SECOND
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    failovers,
-    possible_loss,
-    replicas,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_node,
     programs,
@@ -29,6 +24,8 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import out_of_sync, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import failovers, possible_loss
 
 from .administration import INSTANCE, Administration, Played
 from .copies import NAME, UUID

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica, simulated_store
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, drbd_roles
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.volumes import Volumes
 from hypothesis import strategies as st

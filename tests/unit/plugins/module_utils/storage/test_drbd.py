@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica, simulated_world
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, replacements
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replacements
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_generations import (
     Relation,
     is_noted,
     relation,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node
 
 if TYPE_CHECKING:

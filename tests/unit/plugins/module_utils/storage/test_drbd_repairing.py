@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_lvm
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd_pairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, templates
 
 from tests.unit.plugins.module_utils.storage.machine import Machine

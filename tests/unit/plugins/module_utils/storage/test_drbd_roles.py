@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role, Side, Volume
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import (
+    Connection,
+    Disk,
+    Role,
+    Side,
+    Volume,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_roles
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import (
     Connection,
     Disk,
     Generation,
@@ -13,6 +12,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
 
 SPLIT = Generation(0xB973DA07ACB97AA1, 0x56405A77C745066F, (0x6D4CDE33A1C1F033, 0), crashed_primary=True)

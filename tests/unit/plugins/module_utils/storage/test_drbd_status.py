@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import (
     Connection,
     Disk,
     Net,
@@ -12,6 +11,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Resources,
     Role,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_status
 
 NONE = Resources([], {})

@@ -10,9 +10,9 @@ from typing import Any
 import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import possible_loss
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Verdict
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import possible_loss
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks.possible_loss import Verdict
 from hypothesis import strategies as st
 
 from .outage import NOTICED, Outage

@@ -5,7 +5,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_node,
     found_disks,

@@ -4,8 +4,8 @@ import types
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import programs, replica_facts, sights
 
 from tests.unit.plugins.module_utils.storage.machine import Machine

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     diskless,
     disks,

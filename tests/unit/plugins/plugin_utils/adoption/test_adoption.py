@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import cluster_init
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, instance_making, joining
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts, adoption
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import instance_making, joining
 
 from tests.unit.plugins.plugin_utils.adoption import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 EMPTY = cluster_init.empty("new", version=4, now=1.0)
 PAIR = hosts.resource("web", 3, "h1", "h2")

@@ -7,8 +7,9 @@ from typing import Any, Callable, Iterator, get_args, get_type_hints
 
 import pydantic
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters, tagging
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters, tagging
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from hypothesis import given, settings
 from hypothesis import strategies as st

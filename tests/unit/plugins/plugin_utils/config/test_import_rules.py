@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import building
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
-    diagnosis,
-    epo,
-    errors,
-    incidents,
-    job_filters,
-    replicas,
-    tree,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adoption
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import epo, incidents, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, import_rules, store
 
 from tests.unit import small_cluster

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import maintenance_settings, permissions
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import maintenance_settings
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import used_values
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import permissions
 
 from tests.unit import small_cluster
 

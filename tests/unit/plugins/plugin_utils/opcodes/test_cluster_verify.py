@@ -3,8 +3,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract, time_limits
 
 from tests.unit import small_cluster

@@ -3,15 +3,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import (
     changes,
-    errors,
-    joining,
     left_replicas,
     membership,
     recording,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     contract,
@@ -20,6 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     parameters,
 )
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import single_moves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import joining
 
 from tests.unit import small_cluster
 

@@ -4,14 +4,15 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_power
 
 from tests.unit import small_cluster
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 
 # In it, n1 is the master, i1 runs on n2 with its replica on n3, and only n3 has a BMC.
 CLUSTER = small_cluster.make()

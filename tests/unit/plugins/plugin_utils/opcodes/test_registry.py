@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves, registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import wording
 

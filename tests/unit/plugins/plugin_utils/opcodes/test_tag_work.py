@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tagging
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
 
 from tests.unit import small_cluster

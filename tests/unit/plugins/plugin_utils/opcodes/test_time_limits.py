@@ -11,13 +11,14 @@ import pytest
 import yaml
 from ansible_collections.roundsman.cluster.daemon.jobs import settling
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, hvparams, left_replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import hvparams
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import kvm_migration, virsh
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import program
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_roles, programs
 from ansible_collections.roundsman.cluster.plugins.modules import repair_command
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, reaching
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     cluster_verify,
     contract,
@@ -153,7 +154,7 @@ class Costs:
             "diagnose": 60.0,
             "helper_program_info": 0.0,
             "node_answers": reaching.PORT_SECONDS,
-            **dict.fromkeys(("oob_power", "oob_health", "node_power", "cluster_verify"), program.deadline(5)),
+            **dict.fromkeys(("oob_power", "oob_health", "power_command", "cluster_verify"), program.deadline(5)),
         }
         assert name in of_modules, f"what may {name} take? Say it here, and in time_limits.py"
         return reaching.MOST + of_modules[name]

@@ -15,8 +15,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 
 if TYPE_CHECKING:
     import random

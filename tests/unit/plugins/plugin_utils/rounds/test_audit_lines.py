@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import audit_lines
 
 from tests.unit import small_cluster

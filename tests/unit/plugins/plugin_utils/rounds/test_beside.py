@@ -5,8 +5,9 @@ import random
 from typing import TYPE_CHECKING
 
 import hypothesis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 from hypothesis import strategies as st
 
 from tests import thoroughness
@@ -14,7 +15,7 @@ from tests import thoroughness
 from . import stories, test_properties
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 FEW = thoroughness.tried(60)
 EVERY = frozenset({"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "dead"})

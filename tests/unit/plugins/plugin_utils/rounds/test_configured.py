@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocation, allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import limits, oracle, state

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import epo as epo_action
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epo, errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, epo
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import epo as planning
 
 from tests.unit import small_cluster

@@ -4,8 +4,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Collection, Mapping, NamedTuple
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, moving, room, waves
 

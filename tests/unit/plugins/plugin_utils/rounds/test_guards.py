@@ -4,9 +4,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards, unfinished, work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from . import tables
 

@@ -4,7 +4,7 @@ import random
 from typing import TYPE_CHECKING
 
 import hypothesis
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room, rounds
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
@@ -25,7 +25,7 @@ from tests import generated_clusters
 from . import kinds, tables
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 NODES = "".join(f"node{k} 16384 100000\n" for k in range(1, 7))

@@ -5,13 +5,13 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, moving, regrouping
 
 from . import steps, tables, worlds
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 
 NODES = """

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, possible_loss, replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.disks import possible_loss
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, unfinished, work
 
 from . import steps, tables

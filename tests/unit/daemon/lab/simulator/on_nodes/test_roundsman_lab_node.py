@@ -11,12 +11,12 @@ from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated
 
 ROOT = Path(__file__).resolve().parents[6]
 UTILS = "ansible_collections/roundsman/cluster/plugins/module_utils"
-CARRIED = ("domain/errors.py", "hypervisor/drivers.py", "hypervisor/kvm.py", "lab_drivers.py")
+CARRIED = ("domain/values/errors.py", "hypervisor/drivers.py", "hypervisor/kvm.py", "lab_drivers.py")
 ASKING = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from ansible_collections.roundsman.cluster.plugins.module_utils import lab_drivers
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 try:
     print(type(lab_drivers.load().hypervisor(__import__("pathlib").Path(sys.argv[2]), opcode="")).__name__)
     lab_drivers.load().programs(__import__("pathlib").Path(sys.argv[2]), opcode="").run("drbdadm", "up", "web1")
@@ -29,7 +29,7 @@ def archive(folder: Path) -> Path:
     """A module's archive as Ansible makes it: with an empty `__init__.py` in each package, and not all of the files."""
     path = folder / "module.zip"
     with zipfile.ZipFile(path, "w") as made:
-        for name in (f"{UTILS}/domain", f"{UTILS}/hypervisor"):
+        for name in (f"{UTILS}/domain/values", f"{UTILS}/hypervisor"):
             for above in (Path(name), *Path(name).parents[:-1]):
                 if f"{above}/__init__.py" not in made.namelist():
                     made.writestr(f"{above}/__init__.py", "")

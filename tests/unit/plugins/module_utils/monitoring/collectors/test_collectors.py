@@ -5,7 +5,9 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, drbd, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import drbd
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import agent_settings, observing, registry
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring.collectors import (
     cpu_load,

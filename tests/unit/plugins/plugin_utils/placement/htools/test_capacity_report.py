@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import capacity_report
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools.capacity_report import Limits, Question
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model

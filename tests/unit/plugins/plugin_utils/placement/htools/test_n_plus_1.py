@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import n_plus_1
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, node_memory
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, text_format
 
 from tests import generated_clusters

@@ -7,7 +7,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import (

@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import composed
 

@@ -1,0 +1,160 @@
+"""What is not in order, with what a person does about it: the first lines of `roundsman status`, the page, `explain`.
+
+Each trouble has a code that stays as it is (docs/operating.md). What a job is at work on is no trouble yet: the job may
+be what ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ...plugins.plugin_utils import out_of_sync, split_brains
+from ...plugins.plugin_utils.cluster import cluster as clusters
+from ...plugins.plugin_utils.cluster import incidents
+from ...plugins.plugin_utils.silent_nodes import dead_nodes
+from . import replica_views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..jobs.queue import Queue
+    from ..maintenance.reports import Intake
+    from .snapshots import Snapshot
+
+
+class Code(Enum):
+    """What kinds of trouble there are, the most urgent first."""
+
+    INSTANCE_DOWN = "instance-down"
+    SPLIT_BRAIN = "split-brain"
+    MIGRATION_UNFINISHED = "migration-unfinished"
+    NODE_SILENT = "node-silent"
+    NODE_OFF = "node-off"
+    DISK_FAILED = "disk-failed"
+    DEGRADED = "degraded"
+    INCIDENT_FAILED = "incident-failed"
+
+
+SHORT_ID = 8
+"""So many characters of an incident's id are enough for the daemon."""
+URGENCY = {code.value: place for place, code in enumerate(Code)}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One thing that is not in order: the instance or node (name) that it is about, and the nodes (names) it shows on.
+
+    `step` is what a person does, without a full stop; '' where Roundsman acts by itself.
+    """
+
+    code: str
+    subject: str
+    nodes: tuple[str, ...]
+    text: str
+    step: str
+
+
+def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str, dead_nodes.Verdict]) -> list[Trouble]:
+    """All troubles, the most urgent first; `verdicts` are those about silent nodes (UUIDs).
+
+    The cost is O(nodes + instances).
+    """
+    cluster = seen.cluster
+    if cluster.maintenance.epo is not None:
+        return []
+    busy = replica_views.in_jobs(queue)
+    all_found = [
+        *_down(seen, intake, queue),
+        *_unfinished(cluster, intake, queue),
+        *_nodes(cluster, intake, verdicts),
+        *_failed_disks(seen, intake, busy),
+        *_degraded(cluster, intake, busy),
+        *_failed_incidents(cluster),
+    ]
+    return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
+
+
+def _down(seen: Snapshot, intake: Intake, queue: Queue) -> Iterator[Trouble]:
+    for entry in replica_views.all_down(seen, intake, queue):
+        name, node = entry["instance"], entry["node"]
+        text = f"{name} should run on {node}, and is down"
+        yield Trouble(Code.INSTANCE_DOWN.value, name, (node,), text, f"start it: `{entry['command']}`")
+
+
+def _unfinished(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> Iterator[Trouble]:
+    for entry in replica_views.all_moving(cluster, intake, queue):
+        places = cluster.instance(entry["instance"]).places
+        nodes = tuple(cluster.node_name(uuid) for uuid in places)
+        yield Trouble(Code.MIGRATION_UNFINISHED.value, entry["instance"], nodes, entry["text"], entry["step"])
+
+
+def _nodes(cluster: clusters.Cluster, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict]) -> Iterator[Trouble]:
+    for node in cluster.nodes.values():
+        hangs = replica_views.hangs(node, intake)
+        found = dead_nodes.by_hand(cluster, node, hangs=hangs)
+        if not clusters.reachable(cluster, node):
+            if found is not None:
+                yield Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
+        elif intake.is_silent(node.uuid):
+            yield _silent(cluster, node, found, verdicts.get(node.uuid), hangs=hangs)
+
+
+def _silent(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    found: dead_nodes.ByHand | None,
+    verdict: dead_nodes.Verdict | None,
+    *,
+    hangs: bool,
+) -> Trouble:
+    if verdict is not None and verdict.reason:
+        text, step = verdict.reason, verdict.unblock
+    else:
+        what = found.what if found is not None else f"{node.name} does not answer"
+        text = f"{what}{_left_alone(cluster)}"
+        first = f"see on its console what hangs on {node.name}" if hangs else f"restore the network link of {node.name}"
+        step = found.step if found is not None else first
+    return Trouble(Code.NODE_SILENT.value, node.name, (node.name,), text, step)
+
+
+def _left_alone(cluster: clusters.Cluster) -> str:
+    """That nothing is done about silent nodes, by which setting; or ''."""
+    settings = cluster.maintenance.settings
+    if not settings.dead_after:
+        return "; Roundsman does nothing about it, because `dead_after` is 0"
+    if settings.dead_node_policy == "none":
+        return "; Roundsman does nothing about it, because `dead_node_policy` is none"
+    return ""
+
+
+def _failed_disks(seen: Snapshot, intake: Intake, busy: set[str]) -> Iterator[Trouble]:
+    for entry in replica_views.all_failed_disks(seen, intake):
+        if entry.instance.uuid not in busy:
+            name = entry.instance.name
+            yield Trouble(Code.DISK_FAILED.value, name, (entry.node,), entry.text, entry.step)
+
+
+def _degraded(cluster: clusters.Cluster, intake: Intake, busy: set[str]) -> Iterator[Trouble]:
+    for instance in cluster.instances.values():
+        if instance.parted is None or instance.uuid in busy:
+            continue
+        nodes = tuple(cluster.node_name(uuid) for uuid in instance.nodes)
+        if split := split_brains.text(instance, split_brains.sides(cluster, instance, intake.tracks)):
+            yield Trouble(Code.SPLIT_BRAIN.value, instance.name, nodes, split, "choose whose writes are discarded")
+            continue
+        text, step = out_of_sync.parted_text(cluster, instance), out_of_sync.parted_step(cluster, instance)
+        yield Trouble(Code.DEGRADED.value, instance.name, nodes, text, step)
+
+
+def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
+    for incident in cluster.maintenance.incidents:
+        node = cluster.nodes.get(incident.node)
+        if incident.repair_status is not incidents.RepairStatus.FAILED or node is None or incident.tag not in node.tags:
+            continue
+        why = f": {incident.reason}" if incident.reason else ""
+        text = f"what {node.name} asked for ({incident.action.value}) has failed{why}"
+        again = f"`roundsman incident ack {incident.uuid[:SHORT_ID]}`"
+        step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {again}"
+        yield Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon.api import snapshots, troubles
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import http_reads
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import pytest
+    from ansible_collections.roundsman.cluster.daemon import service
+
+SAID = '{"status":"evacuate","details":"psu 2"}'
+
+
+def found(running: service.Service, **verdicts: dead_nodes.Verdict) -> list[troubles.Trouble]:
+    seen = snapshots.Snapshot(running.configuration.current)
+    return troubles.found(seen, running.intake, running.queue, verdicts=verdicts)
+
+
+async def commit(running: service.Service, *stated: changes.Change) -> None:
+    await running.configuration.commit(lambda _: list(stated))
+
+
+def codes(running: service.Service) -> list[tuple[str, str]]:
+    return [(trouble.code, trouble.subject) for trouble in found(running)]
+
+
+def played(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scene: Callable[[Any, service.Service], Awaitable[None]],
+    **options: Any,
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(folder, pairs=[("node2", "node3"), ("node4", "node3")])
+        running, _ = twins.assemble(lab, monkeypatch, **options)
+        try:
+            await scene(lab, running)
+        finally:
+            await running.queue.stop()
+
+    asyncio.run(scenario())
+
+
+async def fail_disk(lab: Any, running: service.Service, name: str) -> None:
+    cluster = running.configuration.current
+    facts = twins.replica_facts(cluster, cluster.node(name)).replicas or ()
+    failed = tuple(dataclasses.replace(fact, disk=Disk.DISKLESS) for fact in facts)
+    twins.report(lab, running, name, '{"status":"Ok"}', facts=replicas.NodeFacts("", failed))
+    await running.intake.take_all()
+
+
+def test_a_cluster_in_order_has_none_and_the_most_urgent_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        assert codes(running) == []
+        await fail_disk(lab, running, "node2")
+        assert codes(running) == [("disk-failed", "instance1")]
+        twins.report(lab, running, "node4", '{"status":"Ok"}', facts=replicas.NodeFacts("", ()))
+        await running.intake.take_all()
+        parted = replicas.Parted(1.0, 0.5, running.configuration.current.node("node2").uuid, ())
+        instance = running.configuration.current.instance("instance1")
+        await commit(running, changes.InstanceParted(instance.uuid, parted))
+        assert codes(running) == [
+            ("instance-down", "instance2"),
+            ("disk-failed", "instance1"),
+            ("degraded", "instance1"),
+        ]
+        assert found(running)[0].nodes == ("node4",)
+        assert found(running)[2].nodes == ("node2", "node3")
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_what_a_job_is_at_work_on_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        await fail_disk(lab, running, "node2")
+        uuid = running.configuration.current.instance("instance1").uuid
+        job = twins.job(0, values.Opcode("repair_disks", {"instance": uuid}))
+        await running.queue.submit([dataclasses.replace(job, names={uuid: "instance1"})])
+        assert codes(running) == []
+
+    played(tmp_path, monkeypatch, scene, outcomes={"repair_disks": "held"})
+
+
+def test_a_silent_node_says_by_which_setting_nothing_is_done_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        running.intake._heard.unreachable["node2"] = {"time": 1.0, "text": "no route to host"}
+        (silent,) = found(running)
+        assert (silent.code, silent.nodes) == ("node-silent", ("node2",))
+        assert silent.text.endswith("nothing about it, because `dead_after` is 0")
+        assert silent.step.startswith("restore its network link; if it stays silent, power it off with `roundsman node")
+        running.intake._heard.unreachable["node2"]["text"] = http_reads._ended(TimeoutError(), seconds=10.0)
+        assert found(running)[0].step.startswith(
+            "see on its console what hangs there; if it stays silent, power it off"
+        )
+        for policy, told in (("none", "because `dead_node_policy` is none"), ("fence", "the primary of instance1")):
+            settings = running.configuration.current.maintenance.settings
+            settings = dataclasses.replace(settings, dead_after=3, dead_node_policy=policy)
+            await commit(running, changes.SettingsStand(settings))
+            assert found(running)[0].text.endswith(told)
+        uuid = running.configuration.current.node("node2").uuid
+        verdict = dead_nodes.Verdict(dead_nodes.Step.WAIT, "its BMC does not answer", "power it off on site")
+        (judged,) = found(running, **{uuid: verdict})
+        assert (judged.text, judged.step) == ("its BMC does not answer", "power it off on site")
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_node_that_is_off_with_instances_that_should_run_is_a_trouble_and_an_empty_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        for name, told in (("node2", [("node-off", "node2")]), ("node3", [])):
+            node = running.configuration.current.node(name)
+            off = dataclasses.replace(node, powered=False, off_since=5.0)
+            await commit(running, membership.NodeStands(off))
+            assert codes(running) == told
+            await commit(running, membership.NodeStands(node))
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_failed_incident_is_a_trouble_until_it_is_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        twins.report(lab, running, "node2", SAID)
+        await twins.settle(running)
+        (incident,) = running.configuration.current.maintenance.incidents
+        assert incident.repair_status.value == "failed"
+        (failed,) = found(running)
+        assert (failed.code, failed.subject) == ("incident-failed", "node2")
+        assert failed.step.endswith(f"`roundsman incident ack {incident.uuid[:8]}`")
+        node = running.configuration.current.node("node2")
+        await commit(running, membership.NodeStands(dataclasses.replace(node, tags=())))
+        assert codes(running) == []
+
+    played(tmp_path, monkeypatch, scene, outcomes={"migrate": "error"})
+
+
+def test_the_documentation_lists_every_code() -> None:
+    text = (Path(__file__).parents[4] / "docs/operating.md").read_text()
+    listed = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert [code.value for code in troubles.Code] == [name for name in listed if name in troubles.URGENCY]
