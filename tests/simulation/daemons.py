@@ -154,8 +154,9 @@ class Daemon:
         await self._users.power_on(made)
         await self._settled(made)
         await self._users.put_replicas_in_order(made)
-        if made.queue.unfinished(made.queue.jobs):
-            await self._settled(made)
+        # What that let the daemon do is at work, or in the queue.
+        while unfinished := made.queue.unfinished(made.queue.jobs):
+            await made.queue.wait(unfinished[0], seconds=600)
 
     async def _settled(self, made: service.Service) -> None:
         world = self._world

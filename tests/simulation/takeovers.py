@@ -90,14 +90,22 @@ class Takeover:
             first.restarts = False
         if self._how == "suspend":
             first.is_suspended = True
-        elif first.loop is None or first.is_dead or first.watch is None:
+        elif first.loop is None or first.is_dead:
             return
         elif self._how == "stop":
-            first.watch.stopping.set()
+            self._stop(first)
         elif self._how == "kill":
             world.kill("by a person")
         elif self._how == "lose power":
             world.lose_power("by a person")
+
+    def _stop(self, controller: Controller) -> None:
+        """A person ends the daemon; one that does not serve yet ends at once."""
+        if controller.watch is not None and controller.watch.service is not None:
+            controller.watch.stopping.set()
+        else:
+            with self._world.being(controller):
+                self._world.kill("by a person")
 
     @property
     def _is_first_at_work(self) -> bool:
@@ -115,8 +123,12 @@ class Takeover:
         controller.known = made.configuration.current
         if len(self._world.controllers) == 1 or self._world.leader is controller:
             return
+        if controller.number < self._world.leader.number:
+            # It goes on in the epoch that it had, and the nodes know a later one.
+            return
         self._world.leader = controller
-        controller.took_over = self._world.now, controller.number
+        if self._other(controller).epoch is not None:
+            controller.took_over = self._world.now, controller.number
         self._world.look_for_strays()
         if controller is self._second and self._stays is None:
             self._world.at(self._soon(), self._back)
@@ -201,10 +213,10 @@ class Takeover:
         stays, world = self._stays, self._world
         assert stays is not None
         is_refused = any(node.followed.refuses(stays.epoch) for node in world.nodes.values())
-        if is_refused and stays.leads and stays.watch is not None:
+        if is_refused and stays.leads:
             world.tell("a person restarts the daemon")
-            stays.watch.stopping.set()
             world.at(LAPSE, self._end)
+            self._stop(stays)
         else:
             self.is_over = True
 

@@ -303,6 +303,7 @@ def test_a_restart_does_not_go_on_below_what_it_has_offered(running: service.Ser
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         led = await first.start()
+        await led.step()
         nodes.busy = {"node2", "node3"}
         starting = asyncio.create_task(first.start())
         await until(lambda: epoch_of(nodes, "node1") != led.epoch)
@@ -787,6 +788,7 @@ def test_a_controller_that_takes_over_waits_for_nodes_though_its_first_offers_we
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         led = await first.start()
+        await led.step()
         second = first.copied(tmp_path / "copy")
         await led.end()
         instance = next(iter(running.configuration.current.instances.values()))
