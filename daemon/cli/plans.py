@@ -153,19 +153,33 @@ def tell(found: plan_documents.Document, *, form: planned.Format, empty: str) ->
         _table(found, empty=empty)
 
 
+def action_words(action: str, *, failover: bool) -> str:
+    """The steps of a move, such as `f r:node3`, in words."""
+    over = "fail over" if failover else "migrate"
+    words = {"f": over, "fa": f"{over} to ", "r": "replica to "}
+    steps = [step.partition(":") for step in action.split()]
+    return ", then ".join(f"{words[kind]}{node}" for kind, _, node in steps)
+
+
+def is_scored(command: str) -> bool:
+    """Whether the command of a plan is about how even the nodes are."""
+    return command.split()[:2] == ["roundsman", "balance"]
+
+
 def _table(found: plan_documents.Document, *, empty: str) -> None:
     rows = [
         (
             number,
             move.instance,
             f"{move.primary}:{move.secondary or ''}".rstrip(":"),
-            move.action,
+            action_words(move.action, failover=found.failover),
             f"{move.data_gib:.1f}",
         )
         for number, move in enumerate(found.moves, start=1)
     ]
-    output.table(("", "INSTANCE", "NODES THEN", "ACTION", "GIB"), rows, empty=empty)
-    output.line(f"Score {found.initial_score:.8f} -> {found.final_score:.8f}")
+    output.table(("", "INSTANCE", "NODES THEN", "ACTION", "GIB"), rows, empty="" if found.kept else empty)
+    if is_scored(found.command):
+        output.line(f"Score {found.initial_score:.8f} -> {found.final_score:.8f}")
     if rows:
         hours, minutes = divmod(math.ceil(found.seconds / 60), 60)
         output.line(f"Moves: {len(rows)}, one after the other at most {len(found.waves)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...plugins.plugin_utils.rounds import reboots
 from . import output, planned
 
 if TYPE_CHECKING:
@@ -39,26 +40,38 @@ def rolling(
     node_tag: Tags = None,
     form: planned.Output = planned.Format.TABLE,
 ) -> None:
-    """Show the fewest steps in which all nodes can be rebooted, no instance losing both of its nodes at once."""
+    """Show the fewest steps in which all nodes can be rebooted, no instance losing both of its nodes at once.
+
+    Before its step the instances of a node move to their secondaries. Nodes that are out of service are left out and
+    named, and so are those whose reboot would stop an instance: exit status 1 then.
+    """
     from ...plugins.plugin_utils.placement.htools import rolling as rules  # noqa: PLC0415 - NumPy, for those who need it
 
     if ignore_non_redundant and skip_non_redundant:
         raise typer.BadParameter("give --ignore-non-redundant or --skip-non-redundant, not both")
     kind = rules.NonRedundant.SKIP if skip_non_redundant else rules.NonRedundant.MOVE
     kind = rules.NonRedundant.IGNORE if ignore_non_redundant else kind
+    source = planned.source(ctx, text)
+    left_out = [] if text else reboots.left_out(source.cluster, is_offline=offline_maintenance)
     options = rules.Options(
-        offline_maintenance=offline_maintenance, non_redundant=kind, group=group, tags=tuple(node_tag or ())
+        offline_maintenance=offline_maintenance,
+        non_redundant=kind,
+        group=group,
+        tags=tuple(node_tag or ()),
+        without=frozenset(entry.node for entry in left_out),
     )
-    found = rules.plan(planned.cluster(ctx, text), options=options)
+    found = rules.plan(source.model, options=options)
     show = {planned.Format.TABLE: _table, planned.Format.JSON: _json, planned.Format.COMMANDS: _commands}
-    show[form](found)
+    show[form](found, left_out)
+    for entry in left_out:
+        (output.alarm if entry.stops else output.warning)(f"{entry.node} is left out: {entry.text}")
     for refusal in found.refused:
         output.alarm(f"{refusal.node} is left out: {refusal.text}")
-    if found.refused:
+    if found.refused or any(entry.stops for entry in left_out):
         raise typer.Exit(1)
 
 
-def _table(found: rules.Rolling) -> None:
+def _table(found: rules.Rolling, _left_out: list[reboots.LeftOut]) -> None:
     rows: list[tuple[Any, ...]] = []
     for number, step in enumerate(found.steps, start=1):
         moves = ", ".join(f"{move.instance} to {move.node}" for move in step.moves)
@@ -66,18 +79,19 @@ def _table(found: rules.Rolling) -> None:
     output.table(("STEP", "NODES", "MOVES BEFORE IT"), rows, empty="No node is in service.")
 
 
-def _json(found: rules.Rolling) -> None:
+def _json(found: rules.Rolling, left_out: list[reboots.LeftOut]) -> None:
     told = {
         "groups": [list(step.nodes) for step in found.steps],
         "moves": [[{"instance": move.instance, "node": move.node} for move in step.moves] for step in found.steps],
         "refused": [
             {"node": refusal.node, "instance": refusal.instance, "text": refusal.text} for refusal in found.refused
         ],
+        "left_out": [{"node": entry.node, "instance": entry.stops, "text": entry.text} for entry in left_out],
     }
     output.as_json(json.dumps(told))
 
 
-def _commands(found: rules.Rolling) -> None:
+def _commands(found: rules.Rolling, _left_out: list[reboots.LeftOut]) -> None:
     for number, step in enumerate(found.steps, start=1):
         output.line(f"# step {number} of {len(found.steps)}")
         for move in step.moves:

@@ -226,7 +226,7 @@ class Instance:
     @property
     def is_bound(self) -> bool:
         """Whether it runs and can never migrate live: only a failover moves it."""
-        return self.is_up and self.hvparams.get("migratable") == "no"
+        return self.is_up and self.hvparams.get("migratable") in {"no", "false"}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping, Sequence
 
 from ..cluster import cluster as clusters
 from ..cluster import incidents
@@ -43,6 +43,13 @@ class Unfit(Enum):
     @property
     def cure(self) -> str:
         return self.value[1]
+
+
+COMMANDS = {
+    Unfit.INCAPABLE: "roundsman node modify {} vm_capable=yes",
+    Unfit.OFFLINE: "roundsman node online {}",
+    Unfit.DRAINED: "roundsman node undrain {}",
+}
 
 
 @dataclass(frozen=True)
@@ -113,12 +120,16 @@ class Targets:
         return next((unfit for unfit, stands in found.items() if stands), None)
 
     def cure(self, node: clusters.Node, unfit: Unfit) -> str:
-        """What a node would have to be to take instances, with the commands that acknowledge its failed incidents."""
-        return f"{node.name} {unfit.cure}{self._acknowledged([node.uuid]) if unfit is Unfit.INCIDENT else ''}"
+        """What a node would have to be to take instances, with the commands that make it so."""
+        return f"{node.name} {unfit.cure}{self._commands(unfit, [node.uuid])}"
 
-    def _acknowledged(self, nodes: Collection[str]) -> str:
-        commands = acknowledgements(self._cluster, nodes)
-        return f" ({', '.join(commands)})" if commands else ""
+    def _commands(self, unfit: Unfit, nodes: Sequence[str]) -> str:
+        """In brackets the commands that make nodes (UUIDs) fit, one with NODE for several; '' where there is none."""
+        if unfit is Unfit.INCIDENT:
+            commands = acknowledgements(self._cluster, nodes)
+            return f" ({', '.join(commands)})" if commands else ""
+        name = self._cluster.node_name(nodes[0]) if len(nodes) == 1 else "NODE"
+        return f" (`{COMMANDS[unfit].format(name)}`)" if unfit in COMMANDS else ""
 
     def members(self, group: str) -> list[NodeRoom]:
         """The nodes of a group that take instances, in no order."""
@@ -252,8 +263,7 @@ class Targets:
                     closed.setdefault(unfit, []).append(room)
         known = (unfit for unfit in Unfit if unfit in closed)
         return ", or ".join(
-            f"{_one_of(closed[unfit])} {unfit.cure}"
-            + (self._acknowledged([room.uuid for room in closed[unfit]]) if unfit is Unfit.INCIDENT else "")
+            f"{_one_of(closed[unfit])} {unfit.cure}{self._commands(unfit, [room.uuid for room in closed[unfit]])}"
             for unfit in known
         )
 

@@ -33,12 +33,16 @@ class NonRedundant(Enum):
 
 @dataclass(frozen=True)
 class Options:
-    """Which nodes, and how: `group` is a group's name or "", `tags` admit the nodes that have one of them."""
+    """Which nodes, and how: `group` is a group's name or "", `tags` admit the nodes that have one of them.
+
+    Nodes (names) in `without` are left out.
+    """
 
     offline_maintenance: bool = False
     non_redundant: NonRedundant = NonRedundant.MOVE
     group: str = ""
     tags: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ def _chosen(model: Model, rooms: clearing.Clearing, options: Options) -> list[in
         for number, node in enumerate(model.nodes)
         if node_memory.takes_instances(node)
         and node.group in groups
+        and node.name not in options.without
         and (not options.tags or not set(options.tags).isdisjoint(node.tags))
         and not (options.non_redundant is NonRedundant.SKIP and rooms.holds(number))
     ]

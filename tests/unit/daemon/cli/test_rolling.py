@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from io import StringIO
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
@@ -61,6 +63,21 @@ def test_without_a_text_it_is_the_configured_cluster(
     assert status == 0
     names = {one.name for one in small_cluster.make().nodes.values() if not one.offline}
     assert {node for step in json.loads(out)["groups"] for node in step} == names
+
+
+def test_a_node_whose_reboot_would_stop_an_instance_is_left_out_with_the_reason(
+    roundsman: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, cluster = tree.Tree(tmp_path / "root"), small_cluster.make()
+    where.lib.mkdir(parents=True)
+    store.write(where.config, clusters.with_node(cluster, dataclasses.replace(cluster.node("node3"), drained=True)))
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(where.root))
+    status, out, err = roundsman("rolling", "-o", "json")
+    found = json.loads(out)
+    assert (status, {node for step in found["groups"] for node in step}) == (1, {"node1", "node10"})
+    assert [(entry["node"], entry["instance"]) for entry in found["left_out"]] == [("node2", "inst1"), ("node3", "")]
+    assert "node2 is left out: inst1 would stop, because its secondary node3 is drained" in err
+    assert roundsman("rolling", "--offline-maintenance")[0] == 0
 
 
 def test_a_malformed_text_is_told_with_file_line_and_field(roundsman: Run, file: Path) -> None:

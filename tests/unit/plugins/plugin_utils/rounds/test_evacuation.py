@@ -215,7 +215,7 @@ def test_a_bad_secondary_cannot_be_replaced_when_the_source_is_unreachable() -> 
     table = table.replace("node2 16384 100000", "node2 16384 100000 drained")
     assert _refusal(table + DRBD) == (
         "its secondary node2 is drained, and node1 is not reachable",
-        "node2 back from drained, or node1 reachable again",
+        "node2 back from drained (`roundsman node undrain node2`), or node1 reachable again",
         False,
     )
 
@@ -316,7 +316,10 @@ def test_memory_that_is_lacking_is_named_in_numbers() -> None:
     """
     assert _refusal(table) == (
         "no node has 4096 MiB free: best is node7 with 3072",
-        "1024 MiB more memory on node7, or node4 back from offline, or one of node2, node3 back from drained",
+        (
+            "1024 MiB more memory on node7, or node4 back from offline (`roundsman node online node4`), or one of node2, "
+            "node3 back from drained (`roundsman node undrain NODE`)"
+        ),
         False,
     )
 
@@ -341,10 +344,10 @@ def test_without_a_third_node_it_moves_to_its_secondary_and_its_copy_stays() -> 
 
 
 def test_when_no_third_node_takes_its_copy_it_moves_to_its_secondary_and_its_copy_stays() -> None:
-    for flag, cure in (("drained", "back from drained"), ("offline", "back from offline")):
+    for flag, command in (("drained", "undrain"), ("offline", "online")):
         assert _left(f"{TWO}node3 16384 100000 {flag}\n{DRBD}") == (
             "no other node of group default takes it (node2 holds its other replica)",
-            f"node3 {cure}",
+            f"node3 back from {flag} (`roundsman node {command} node3`)",
         )
 
 
@@ -397,7 +400,7 @@ def test_an_instance_with_adopted_disks_fails_over_from_a_dead_node() -> None:
 def test_an_instance_with_adopted_disks_gets_no_new_secondary_to_move_to() -> None:
     reason, unblock, permanent = _refusal(NODES.replace("node2 16384 100000", "node2 16384 100000 drained") + ADOPTED)
     assert reason == f"its secondary node2 is drained, and {NOT_REPLACED}"
-    assert (unblock, permanent) == ("node2 back from drained", False)
+    assert (unblock, permanent) == ("node2 back from drained (`roundsman node undrain node2`)", False)
 
 
 @pytest.mark.parametrize("primary", ["node2 16384 100000", "node2 16384 100000 offline"])
@@ -462,7 +465,7 @@ def test_memory_and_disk_on_different_nodes_are_no_room() -> None:
     assert reason.endswith(
         "no node has both 4096 MiB of memory and 10000 MiB of disk free: best is node4 with 900 MiB of memory"
     )
-    assert unblock == "node2 back from drained, or 3196 MiB more memory on node4"
+    assert unblock == "node2 back from drained (`roundsman node undrain node2`), or 3196 MiB more memory on node4"
 
 
 def test_without_any_other_node_the_group_is_named() -> None:
@@ -475,7 +478,7 @@ def test_without_any_other_node_the_group_is_named() -> None:
 def test_many_nodes_that_would_help_are_counted_and_not_all_named() -> None:
     drained = "\n".join(f"node{k} 9000 9000 drained" for k in range(2, 10))
     assert _refusal(f"node1 9000 9000\n{drained}\ninstance1 sharedfile 4096 9 node1")[1] == (
-        "one of node2, node3, node4, node5, node6 and 3 more back from drained"
+        "one of node2, node3, node4, node5, node6 and 3 more back from drained (`roundsman node undrain NODE`)"
     )
 
 

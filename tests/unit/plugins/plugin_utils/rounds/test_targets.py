@@ -138,7 +138,7 @@ def test_a_replica_that_returns_needs_no_further_disk_unless_its_node_is_overful
             {"memory": 9000},
             ["node1"],
             "no node has 9000 MiB free: best is node3 with 4096",
-            "4904 MiB more memory on node3, or node2 back from drained",
+            "4904 MiB more memory on node3, or node2 back from drained (`roundsman node undrain node2`)",
         ),
         (
             TABLE,
