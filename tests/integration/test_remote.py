@@ -315,21 +315,17 @@ def test_a_lab_is_read_and_changed_through_the_front(lab: Callable[..., labs.Run
     assert ["gnt:client:rapi", "wim"] in [each[:2] for each in told["ops"][0]["reason"]]
 
 
-def test_it_does_not_start_where_another_controller_leads(where: tree.Tree) -> None:
+def test_it_does_not_start_where_another_controller_leads(tmp_path: Path) -> None:
+    where = fronts.prepared(tmp_path / "own")
     not_leading.note(where, "node1 follows epoch 5 (theirs)")
     command = [sys.executable, "-m", fronts.MODULE, "--root", str(where.root), "--bind", "127.0.0.1", "--port", "1"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    finally:
-        not_leading.forget(where)
-
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 11
     assert "roundsmand has ended here: node1 follows epoch 5 (theirs)" in done.stderr
 
 
-def test_it_ends_once_another_controller_leads_and_waits_for_a_daemon_that_only_does_not_answer(
-    where: tree.Tree,
-) -> None:
+def test_it_ends_once_another_controller_leads_and_waits_for_a_daemon_that_only_does_not_answer(tmp_path: Path) -> None:
+    where = fronts.prepared(tmp_path / "own")
     with fronts.front(where, ends_with=11) as one:
         with one.client("rita") as client:
             assert client.get("/2/info").status_code == 503
@@ -337,5 +333,4 @@ def test_it_ends_once_another_controller_leads_and_waits_for_a_daemon_that_only_
         assert one.process.poll() is None
         not_leading.note(where, "node1 follows epoch 5 (theirs)")
         one.process.wait(timeout=60)
-    not_leading.forget(where)
     assert "node1 follows epoch 5 (theirs)" in one.log.read_text()
