@@ -180,11 +180,18 @@ def elect(
 
 
 def newer_versions(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]:
-    """The nodes (UUIDs) that have a newer configuration from the last controller that led, not one before."""
+    """The nodes (UUIDs) that have a newer configuration, unless it is of before one that was restored and has led since.
+
+    More than half of the nodes promised to follow whoever has led: what fewer of them follow, or claim, does not show
+    that. Nor is newer what was before the epoch in which this controller has led.
+    """
     kept = {uuid: vote.follows for uuid, vote in answers.items() if vote.follows is not None}
-    last = number(None, [found.epoch for found in kept.values()]) - 1
+    numbers = sorted((found.epoch.number for found in kept.values()), reverse=True)
+    half = max(len(candidate.voters), len(answers)) // 2
+    led = candidate.led.number if candidate.led is not None else 0
+    last = max(led, numbers[half] if half < len(numbers) else 0)
     return {
-        uuid: found for uuid, found in kept.items() if found.epoch.number == last and found.serial > candidate.serial
+        uuid: found for uuid, found in kept.items() if found.epoch.number >= last and found.serial > candidate.serial
     }
 
 
