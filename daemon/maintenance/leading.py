@@ -312,8 +312,10 @@ def _is_enough(candidate: Candidate, count: int, voting: AbstractSet[str], answe
 
 
 def _is_for(candidate: Candidate, vote: Vote) -> bool:
-    if candidate.takes_over or vote.follows is None:
+    if vote.follows is None:
         return True
+    if candidate.takes_over:
+        return vote.follows.master == candidate.master or not _is_rival(candidate, vote)
     return vote.follows.master in {candidate.me, candidate.master} and not _is_rival(candidate, vote)
 
 
@@ -346,6 +348,8 @@ def _unblock(
     *,
     is_elsewhere: bool,
 ) -> str:
+    if candidate.takes_over:
+        return "that controller stopped, and answers of more than half of the nodes that vote"
     if candidate.me != candidate.master:
         return (
             "that controller stopped, and answers of more than half of the nodes that vote; or if the machine of the "
@@ -353,7 +357,7 @@ def _unblock(
         )
     if is_elsewhere:
         return "that controller stopped, if this one is to lead; one of the two has to stay stopped"
-    if others and not candidate.takes_over:
+    if others:
         return f"a start on {_names(others, names)}, or with that one off `roundsman cluster master-failover` here"
     return (
         f"answers of more than half of the nodes that vote, or if no other controller of this cluster is at work, a "

@@ -190,6 +190,19 @@ def test_another_node_takes_the_role_over_only_if_the_controller_on_record_does_
         assert "`roundsman cluster master-failover NODE --confirm-off`" in verdict.unblock
 
 
+def test_that_the_master_on_record_is_off_says_nothing_of_a_third_controller_that_works() -> None:
+    """The export is old: the role has moved to node3 since, and a person says that no newer configuration exists."""
+    third = {node: followed("c", number=4, heard=2) for node in "bcd"}
+    other = Candidate("b", "a", 7, frozenset("bcd"), is_restored=True, takes_over=True)
+
+    verdict = leading.elect(other, third, names=NAMES)
+
+    assert not verdict.leads
+    assert "heard of the controller that leads in epoch 4 (of-c) 2 s ago" in verdict.reason
+    ended = {node: followed("c", number=4) for node in "bcd"}
+    assert leading.elect(other, ended, names=NAMES).leads
+
+
 def test_a_restored_configuration_leads_only_if_a_person_says_that_none_is_newer() -> None:
     answers = {"a": followed("a", serial=9), "b": followed("a")}
 
