@@ -111,6 +111,7 @@ class Leadership(parts.Part):
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
         self._known: frozenset[str] = frozenset()
+        self._unable: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
         self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
@@ -251,6 +252,13 @@ class Leadership(parts.Part):
         """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whatever says that it cannot."""
         return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
 
+    def _able_to_obey(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
+        """The nodes (UUIDs) of which half have to answer before others are fenced.
+
+        One that has never voted, and could not when it answered last, is none of them once it is silent.
+        """
+        return self._able(asked, poll) - (self._unable - self._known)
+
     def _is_here(self, record: controller_epoch.Record) -> bool:
         return record.place == controller_epoch.place(self._where)
 
@@ -275,6 +283,7 @@ class Leadership(parts.Part):
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
         self._replies |= poll.answers
+        self._unable = (self._unable | poll.unable) - poll.answers.keys()
         self._waits -= poll.unable - self._known
         return poll
 
@@ -397,7 +406,8 @@ class Leadership(parts.Part):
             )
         await self._remember(self._known | poll.answers.keys())
         lost = leading.strays(self.epoch, poll.follows)
-        isolation = leading.isolation_text(self.epoch, able, poll.follows, names=names)
+        obeying = self._able_to_obey(voters, poll)
+        isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
             shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
             self._failures.failed(
@@ -424,7 +434,7 @@ class Leadership(parts.Part):
         voters, clock = self._voters(), asyncio.get_running_loop().time
 
         def may_fence(poll: voting.Poll) -> bool:
-            return leading.may_fence(self.epoch, self._able(voters, poll), poll.follows, off=off)
+            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows, off=off)
 
         at, poll = self._reached
         if clock() - at > FRESH or not may_fence(poll):
@@ -433,7 +443,8 @@ class Leadership(parts.Part):
             )
             self._reached = clock(), poll
         names = _names(self._configuration.current)
-        text = leading.isolation_text(self.epoch, self._able(voters, poll), poll.follows, off=off, names=names)
+        able = self._able_to_obey(voters, poll)
+        text = leading.isolation_text(self.epoch, able, poll.follows, off=off, names=names)
         if text:
             self.wake()
         return text
