@@ -212,15 +212,21 @@ class Leadership(parts.Part):
         )
         names, uptime = _names(cluster), _uptime()
 
+        def able(poll: voting.Poll) -> frozenset[str]:
+            # A new machine does not know who has voted: where anybody follows a controller, all others may.
+            is_led = any(kept is not None for kept in poll.follows.values())
+            if statement.master and not statement.is_master_off and is_led:
+                return candidate.voters
+            return self._able(voters, poll)
+
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
-            able = frozenset() if statement.no_voting else self._able(voters, poll)
-            now = dataclasses.replace(candidate, voters=able)
+            now = dataclasses.replace(candidate, voters=frozenset() if statement.no_voting else able(poll))
             if here is not None and here.boot != unsynced.boot():
                 now = leading.disowned(now, poll.votes, uptime=uptime)
             return (now, *leading.decide(now, poll.votes, own=own, names=names))
 
         def is_enough(poll: voting.Poll) -> bool:
-            is_most = 2 * len(poll.answers) > len(self._able(voters, poll))
+            is_most = 2 * len(poll.answers) > len(able(poll))
             return is_most and not (asks_all or statement.no_voting) and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
