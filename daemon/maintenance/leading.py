@@ -180,7 +180,7 @@ def elect(
 
 
 def newer_versions(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]:
-    """The nodes (UUIDs) that have a newer configuration, unless it is of before one that was restored and has led since.
+    """The nodes (UUIDs) that have a newer configuration, and not one of before the last controller that led.
 
     More than half of the nodes promised to follow whoever has led: what fewer of them follow, or claim, does not show
     that. Nor is newer what was before the epoch in which this controller has led.
