@@ -87,7 +87,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serials = [version.serial_no for version in history.versions(where.config)]
         if (known := _known(client.find_daemon(ctx), warns=False)) is not None:
             serials.append(known.serial_no)
-        serial_no = max([wanted.serial_no, *serials]) + 1
+        # Not above the document's own on a new machine: a later version that nodes know of stays later.
+        serial_no = max([wanted.serial_no, *(number + 1 for number in serials)])
         after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, after)
         audited = f"config import: version {after.serial_no}: {'; '.join(preview)}"

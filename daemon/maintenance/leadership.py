@@ -111,6 +111,7 @@ class Leadership(parts.Part):
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
         self._known: frozenset[str] = frozenset()
+        self._unable: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
         self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
@@ -211,15 +212,21 @@ class Leadership(parts.Part):
         )
         names, uptime = _names(cluster), _uptime()
 
+        def able(poll: voting.Poll) -> frozenset[str]:
+            # A new machine does not know who has voted: where anybody follows a controller, all others may.
+            is_led = any(kept is not None for kept in poll.follows.values())
+            if statement.master and not statement.is_master_off and is_led:
+                return candidate.voters
+            return self._able(voters, poll)
+
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
-            able = frozenset() if statement.no_voting else self._able(voters, poll)
-            now = dataclasses.replace(candidate, voters=able)
+            now = dataclasses.replace(candidate, voters=frozenset() if statement.no_voting else able(poll))
             if here is not None and here.boot != unsynced.boot():
                 now = leading.disowned(now, poll.votes, uptime=uptime)
             return (now, *leading.decide(now, poll.votes, own=own, names=names))
 
         def is_enough(poll: voting.Poll) -> bool:
-            is_most = 2 * len(poll.answers) > len(self._able(voters, poll))
+            is_most = 2 * len(poll.answers) > len(able(poll))
             return is_most and not (asks_all or statement.no_voting) and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
@@ -251,6 +258,13 @@ class Leadership(parts.Part):
         """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whatever says that it cannot."""
         return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
 
+    def _able_to_obey(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
+        """The nodes (UUIDs) of which half have to answer before others are fenced.
+
+        One that has never voted, and could not when it answered last, is none of them once it is silent.
+        """
+        return self._able(asked, poll) - (self._unable - self._known)
+
     def _is_here(self, record: controller_epoch.Record) -> bool:
         return record.place == controller_epoch.place(self._where)
 
@@ -275,6 +289,7 @@ class Leadership(parts.Part):
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
         self._replies |= poll.answers
+        self._unable = (self._unable | poll.unable) - poll.answers.keys()
         self._waits -= poll.unable - self._known
         return poll
 
@@ -397,7 +412,8 @@ class Leadership(parts.Part):
             )
         await self._remember(self._known | poll.answers.keys())
         lost = leading.strays(self.epoch, poll.follows)
-        isolation = leading.isolation_text(self.epoch, able, poll.follows, names=names)
+        obeying = self._able_to_obey(voters, poll)
+        isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
             shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
             self._failures.failed(
@@ -424,7 +440,7 @@ class Leadership(parts.Part):
         voters, clock = self._voters(), asyncio.get_running_loop().time
 
         def may_fence(poll: voting.Poll) -> bool:
-            return leading.may_fence(self.epoch, self._able(voters, poll), poll.follows, off=off)
+            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows, off=off)
 
         at, poll = self._reached
         if clock() - at > FRESH or not may_fence(poll):
@@ -433,7 +449,8 @@ class Leadership(parts.Part):
             )
             self._reached = clock(), poll
         names = _names(self._configuration.current)
-        text = leading.isolation_text(self.epoch, self._able(voters, poll), poll.follows, off=off, names=names)
+        able = self._able_to_obey(voters, poll)
+        text = leading.isolation_text(self.epoch, able, poll.follows, off=off, names=names)
         if text:
             self.wake()
         return text

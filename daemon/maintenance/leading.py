@@ -180,11 +180,18 @@ def elect(
 
 
 def newer_versions(candidate: Candidate, answers: Mapping[str, Vote]) -> Dict[str, Kept]:
-    """The nodes (UUIDs) that have a newer configuration from the last controller that led, not one before."""
+    """The nodes (UUIDs) that have a newer configuration, and not one of before the last controller that led.
+
+    More than half of the nodes promised to follow whoever has led: what fewer of them follow, or claim, does not show
+    that. Nor is newer what was before the epoch in which this controller has led.
+    """
     kept = {uuid: vote.follows for uuid, vote in answers.items() if vote.follows is not None}
-    last = number(None, [found.epoch for found in kept.values()]) - 1
+    numbers = sorted((found.epoch.number for found in kept.values()), reverse=True)
+    half = max(len(candidate.voters), len(answers)) // 2
+    led = candidate.led.number if candidate.led is not None else 0
+    last = max(led, numbers[half] if half < len(numbers) else 0)
     return {
-        uuid: found for uuid, found in kept.items() if found.epoch.number == last and found.serial > candidate.serial
+        uuid: found for uuid, found in kept.items() if found.epoch.number >= last and found.serial > candidate.serial
     }
 
 
@@ -305,8 +312,10 @@ def _is_enough(candidate: Candidate, count: int, voting: AbstractSet[str], answe
 
 
 def _is_for(candidate: Candidate, vote: Vote) -> bool:
-    if candidate.takes_over or vote.follows is None:
+    if vote.follows is None:
         return True
+    if candidate.takes_over:
+        return vote.follows.master == candidate.master or not _is_rival(candidate, vote)
     return vote.follows.master in {candidate.me, candidate.master} and not _is_rival(candidate, vote)
 
 
@@ -339,6 +348,8 @@ def _unblock(
     *,
     is_elsewhere: bool,
 ) -> str:
+    if candidate.takes_over:
+        return "that controller stopped, and answers of more than half of the nodes that vote"
     if candidate.me != candidate.master:
         return (
             "that controller stopped, and answers of more than half of the nodes that vote; or if the machine of the "
@@ -346,7 +357,7 @@ def _unblock(
         )
     if is_elsewhere:
         return "that controller stopped, if this one is to lead; one of the two has to stay stopped"
-    if others and not candidate.takes_over:
+    if others:
         return f"a start on {_names(others, names)}, or with that one off `roundsman cluster master-failover` here"
     return (
         f"answers of more than half of the nodes that vote, or if no other controller of this cluster is at work, a "

@@ -14,6 +14,7 @@ from ...plugins.module_utils import own_addresses
 from ...plugins.module_utils.domain.power import power
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import ansible_runs
+from ...plugins.plugin_utils.cluster import changes, known_off
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import store
 from ..configuration import Configuration
@@ -89,9 +90,12 @@ def candidate(cluster: clusters.Cluster, name: str) -> clusters.Node:
 
 
 def with_master(cluster: clusters.Cluster, node: clusters.Node, *, now: float) -> clusters.Cluster:
-    """The configuration in which a node is the master."""
+    """The configuration in which a node is the master; it is on, whatever was recorded of its power."""
     own = dataclasses.replace(cluster.cluster, master_node=node.uuid, mtime=now)
-    return dataclasses.replace(cluster, cluster=own, serial_no=cluster.serial_no + 1, mtime=now)
+    moved = dataclasses.replace(cluster, cluster=own, serial_no=cluster.serial_no + 1, mtime=now)
+    if not known_off.is_off(node):
+        return moved
+    return changes.apply(moved, changes.NodePowered(node.uuid, powered=True), now=now)
 
 
 async def _reads_off(where: tree.Tree, cluster: clusters.Cluster, node: clusters.Node) -> bool:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pwd
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,7 +68,7 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
     line, power = where.audit_log.read_text().splitlines()
     user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
     assert f'roundsman.audit: command {user} door=command-line text="config import: ' in line
-    assert line.endswith('version 101: nodes: node3 (not powered)"')
+    assert line.endswith('version 100: nodes: node3 (not powered)"')
     assert power.endswith(f" import {user}: node3 is recorded as powered off, was on")
 
 
@@ -80,7 +81,7 @@ def test_an_import_on_a_new_machine_is_in_the_audit_log(
     given.write_bytes(document.dump(NEWER))
     assert roundsman("config", "import", str(given), "--yes")[0] == 0
     line, *used = where.audit_log.read_text().splitlines()
-    assert 'text="config import: version 100: new: ' in line
+    assert 'text="config import: version 99: new: ' in line
     user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
     assert f"import {user}: new: oob_program /bin/oob: node node3" in used[0]
     assert any("new: primary_ip 192.0.2.1: node node1" in each for each in used)
@@ -118,6 +119,18 @@ def test_an_edited_export_of_the_present_configuration_does_not_pause(
     status, out, _err = roundsman("config", "import", str(given), "--yes")
     assert (status, out) == (0, "nodes: node3 (not powered)\nThe configuration is version 100 now; no daemon runs.\n")
     assert store.read(where.config).maintenance.settings.paused == ""
+
+
+def test_an_import_makes_no_backup_look_newer_than_it_is(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    """Nodes keep the number that the last master had: one that is below it leads only with `--restored`."""
+    given = tmp_path / "backup.json"
+    given.write_bytes(document.dump(edited(OLDER)))
+    shutil.rmtree(where.lib)
+    where.lib.mkdir(mode=0o750)
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
+    assert status == 0
+    assert f"The configuration is version {OLDER.serial_no} now" in out
+    assert store.read(where.config).serial_no == OLDER.serial_no
 
 
 def test_a_backup_says_before_the_question_that_it_pauses(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

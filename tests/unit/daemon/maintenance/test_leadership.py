@@ -707,6 +707,31 @@ def test_a_controller_whose_nodes_cannot_vote_fences_as_before(running: service.
     run(running, scenario)
 
 
+def test_a_dead_node_that_never_could_vote_keeps_nobody_from_fencing_it(running: service.Service) -> None:
+    """Agents are upgraded after the controller: those of before say that they cannot vote, until their nodes die."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        nodes.old |= {"node1", "node2", "node3"}
+        made = await first.start()
+        await made.step()
+        nodes.old -= {"node3"}
+        nodes.silent |= {"node3"}
+
+        assert await made.isolation(()) == ""
+
+        nodes.old -= {"node1"}
+        nodes.silent -= {"node3"}
+        nodes.old |= {"node2", "node3"}
+        made = await first.start()
+        await made.step()
+        nodes.old -= {"node2", "node3"}
+        nodes.silent |= {"node2", "node3"}
+        assert epoch_of(nodes, "node1") == made.epoch
+        assert await made.isolation(()) == ""
+
+    run(running, scenario)
+
+
 def test_a_controller_without_an_epoch_ends_when_most_nodes_follow_one(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.old |= {"node1", "node2", "node3"}

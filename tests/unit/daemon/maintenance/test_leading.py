@@ -190,6 +190,19 @@ def test_another_node_takes_the_role_over_only_if_the_controller_on_record_does_
         assert "`roundsman cluster master-failover NODE --confirm-off`" in verdict.unblock
 
 
+def test_that_the_master_on_record_is_off_says_nothing_of_a_third_controller_that_works() -> None:
+    """The export is old: the role has moved to node3 since, and a person says that no newer configuration exists."""
+    third = {node: followed("c", number=4, heard=2) for node in "bcd"}
+    other = Candidate("b", "a", 7, frozenset("bcd"), is_restored=True, takes_over=True)
+
+    verdict = leading.elect(other, third, names=NAMES)
+
+    assert not verdict.leads
+    assert "heard of the controller that leads in epoch 4 (of-c) 2 s ago" in verdict.reason
+    ended = {node: followed("c", number=4) for node in "bcd"}
+    assert leading.elect(other, ended, names=NAMES).leads
+
+
 def test_a_restored_configuration_leads_only_if_a_person_says_that_none_is_newer() -> None:
     answers = {"a": followed("a", serial=9), "b": followed("a")}
 
@@ -198,6 +211,41 @@ def test_a_restored_configuration_leads_only_if_a_person_says_that_none_is_newer
     assert "node1 had a newer configuration" in refused.reason
     assert "`--restored`" in refused.unblock
     assert leading.elect(Candidate("a", "a", 7, frozenset("abc"), is_restored=True), answers, names=NAMES).leads
+
+
+@pytest.mark.parametrize(
+    ("candidate", "answers"),
+    [
+        pytest.param(A, {"a": followed("a", serial=9), "b": of("forged", number=4, serial=0)}, id="one of two"),
+        pytest.param(
+            A,
+            {"a": followed("a", serial=9), "b": followed("a"), "c": of("forged", number=4, serial=0)},
+            id="one of three",
+        ),
+        pytest.param(
+            dataclasses.replace(A, voters=frozenset()),
+            {"a": followed("a", serial=9), "b": of("forged", number=4, serial=0)},
+            id="nobody votes, a person says",
+        ),
+    ],
+)
+def test_no_single_node_hides_by_a_higher_number_that_another_had_a_newer_configuration(
+    candidate: Candidate, answers: Mapping[str, Vote]
+) -> None:
+    verdict = leading.elect(candidate, answers, names=NAMES)
+
+    assert not verdict.leads
+    assert "node1 had a newer configuration" in verdict.reason
+    assert leading.lost_versions_text(candidate, answers, NAMES)
+
+
+def test_what_was_before_the_epoch_in_which_a_controller_has_led_is_not_newer() -> None:
+    """It was restored, and one node that was away since then is back."""
+    restored = dataclasses.replace(TWO, led=Epoch(4, "of-a"))
+
+    verdict = leading.elect(restored, {"a": of("a", number=4), "b": of("before", serial=9)}, names=NAMES)
+
+    assert verdict.leads
 
 
 def test_two_controllers_never_lead_by_the_votes_of_different_nodes() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, known_off, membership
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -122,3 +123,44 @@ def test_an_agent_that_takes_no_question_from_here_is_named_with_the_remedy(
 
     asyncio.run(scenario())
     assert "the agents of 3 nodes (node1, node2, node3) take no question who leads from this machine" in caplog.text
+
+
+def test_nodes_that_refuse_connections_are_no_reason_to_move_the_role_to_the_one_that_is_left(
+    running: service.Service,
+) -> None:
+    """The new machine does not know who has voted: node2 sees nobody through a firewall that rejects."""
+
+    async def scenario() -> None:
+        async with voters.voting(running) as nodes:
+            node1 = running.configuration.current.node("node1").uuid
+            for name in nodes.settings:
+                nodes.follow(name, Kept(Epoch(5, "of-node1"), node1, 1))
+            nodes.old |= {"node1", "node3"}
+
+            step, lines = await master_failover.run(
+                running.where, "node2", is_restored=True, is_stated_off=False, dry_run=False
+            )
+
+            assert step is Step.WAIT, lines
+            assert "1 of 3 nodes that vote" in lines[0]
+            assert "node1, node3 did not answer" in lines[0]
+            assert nodes.follows("node2") == Kept(Epoch(5, "of-node1"), node1, 1)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_on_record_as_off_is_on_once_it_is_the_master(running: service.Service) -> None:
+    async def scenario() -> None:
+        cluster = running.configuration.current
+        off = dataclasses.replace(cluster.node("node2"), powered=False, off_since=5.0, off_confirmed=6.0)
+        await running.configuration.commit(lambda _: [membership.NodeStands(off)])
+        async with voters.voting(running) as nodes:
+            step, _ = await master_failover.run(
+                running.where, "node2", is_restored=False, is_stated_off=False, dry_run=False
+            )
+            assert step is Step.BEGIN
+            after = store.read(running.where.config)
+            assert not known_off.is_off(after.node("node2"))
+            assert nodes.follows("node1") is not None
+
+    asyncio.run(scenario())
