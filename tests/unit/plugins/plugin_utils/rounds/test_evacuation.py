@@ -317,8 +317,8 @@ def test_memory_that_is_lacking_is_named_in_numbers() -> None:
     assert _refusal(table) == (
         "no node has 4096 MiB free: best is node7 with 3072",
         (
-            "1024 MiB more memory on node7, or node4 back from offline (`roundsman node online node4`), or one of node2, "
-            "node3 back from drained (`roundsman node undrain NODE`)"
+            "1024 MiB more memory on node7, or node4 back from offline (`roundsman node online node4`), or one of "
+            "node2, node3 back from drained (`roundsman node undrain NODE`)"
         ),
         False,
     )
