@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain.values import errors, tree
-from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
+from ..plugins.plugin_utils import (
+    durable_files,
+    folders_of_others,
+    installed_version,
+    log_output,
+    secret_files,
+    unsynced,
+)
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings
 from .maintenance import leadership, leading, master_failover
@@ -116,6 +123,7 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
     """Move the master role to a node, and end; status and lines as of a dry run of a start."""
     try:
         log_output.install(level="warning", file=None)
+        folders_of_others.become_owner_of(where.lib)
         with store.locked(where, "roundsmand --master-failover"):
             _look_at_secrets(where)
             failover = master_failover.run(
