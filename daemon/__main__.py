@@ -43,8 +43,13 @@ def main() -> None:
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
-        where.log.mkdir(mode=0o750, parents=True, exist_ok=True)
-        log_output.install(level=options.log_level, file=options.log_file, audit=where.audit_log)
+        if options.dry_run:
+            # What root made would be the daemon's no more.
+            folders_of_others.become_owner_of(where.lib)
+        else:
+            where.log.mkdir(mode=0o750, parents=True, exist_ok=True)
+        audit_log = None if options.dry_run else where.audit_log
+        log_output.install(level=options.log_level, file=options.log_file, audit=audit_log)
         _look_at_secrets(where)
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
