@@ -107,7 +107,7 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
         raise errors.InvalidInput("the answer is to another question")
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
-    steps = {name: _text(note) for name, note in found["steps"].items()}
+    steps = {_text(name): _text(note) for name, note in found["steps"].items()}
     follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), _text(found["refusal"])
     return Answer(asked.node, asked.nonce, _text(found["boot"]), follows, heard, refusal, steps)
 
@@ -157,6 +157,10 @@ def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tu
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise errors.InvalidInput("a text is expected")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.InvalidInput("a text holds half of a surrogate pair") from error
     return value
 
 

@@ -84,3 +84,19 @@ def test_an_answer_that_claims_no_number_of_seconds_is_refused(heard: object) ->
 
     with pytest.raises(errors.InvalidInput, match="a number of seconds"):
         votes.answer(given, key=KEY, asked=QUESTION)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Answer(NODE, "nonce", "boot", steps={"web1": "process \ud800"}),
+        Answer(NODE, "nonce", "boot", steps={"\ud800": "process 12"}),
+        Answer(NODE, "nonce", "\ud800"),
+        Answer(NODE, "nonce", "boot", refusal="\ud800"),
+        Answer(NODE, "nonce", "boot", Kept(Epoch(5, "\ud800"), NODE, 7)),
+    ],
+)
+def test_an_answer_with_a_text_that_no_file_can_hold_is_refused(given: Answer) -> None:
+    """What a node says is in the reason of a refused job, which is kept in a file."""
+    with pytest.raises(errors.InvalidInput, match="half of a surrogate pair"):
+        votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION)
