@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..values import errors
 from . import signing
-from .epochs import HIGHEST, Epoch, Kept
+from .epochs import HIGHEST, ID, Epoch, Kept
 
 LIMIT = 256 * 1024
 """Bytes of a sealed question or answer: the notes of 400 steps at work have room."""
@@ -137,7 +137,10 @@ def kept(value: Any) -> Optional[Kept]:
     number, serial = value["number"], value["serial"]
     if type(number) is not int or type(serial) is not int or not 1 <= number <= HIGHEST or not 0 <= serial <= HIGHEST:
         raise errors.InvalidInput("a number of an epoch is none")
-    return Kept(Epoch(number, _text(value["id"])), _text(value["master"]), serial, _texts(value["goes_on"]))
+    name = _text(value["id"])
+    if ID.fullmatch(name) is None:
+        raise errors.InvalidInput("the id of an epoch is none")
+    return Kept(Epoch(number, name), _text(value["master"]), serial, _texts(value["goes_on"]))
 
 
 def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tuple[Dict[str, Any], int]:

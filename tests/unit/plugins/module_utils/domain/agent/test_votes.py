@@ -69,6 +69,8 @@ def test_an_answer_to_another_question_is_refused(given: Answer) -> None:
         {"serial": "7"},
         {"serial": 2**60},
         {"id": 5},
+        {"id": "x); run `rm -r /`"},
+        {"id": "x" * 65},
         {"goes_on": [1]},
         {"more": 1},
     ],
