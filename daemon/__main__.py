@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain.values import errors, tree
-from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
+from ..plugins.plugin_utils import (
+    durable_files,
+    folders_of_others,
+    installed_version,
+    log_output,
+    secret_files,
+    unsynced,
+)
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings
 from .maintenance import leadership, leading, master_failover
@@ -36,8 +43,13 @@ def main() -> None:
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
-        where.log.mkdir(mode=0o750, parents=True, exist_ok=True)
-        log_output.install(level=options.log_level, file=options.log_file, audit=where.audit_log)
+        if options.dry_run:
+            # What root made would be the daemon's no more.
+            folders_of_others.become_owner_of(where.lib)
+        else:
+            where.log.mkdir(mode=0o750, parents=True, exist_ok=True)
+        audit_log = None if options.dry_run else where.audit_log
+        log_output.install(level=options.log_level, file=options.log_file, audit=audit_log)
         _look_at_secrets(where)
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
@@ -116,6 +128,7 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
     """Move the master role to a node, and end; status and lines as of a dry run of a start."""
     try:
         log_output.install(level="warning", file=None)
+        folders_of_others.become_owner_of(where.lib)
         with store.locked(where, "roundsmand --master-failover"):
             _look_at_secrets(where)
             failover = master_failover.run(

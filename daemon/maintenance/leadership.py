@@ -211,6 +211,8 @@ class Leadership(parts.Part):
             takes_over=statement.is_master_off,
         )
         names, uptime = _names(cluster), _uptime()
+        # What a person says is audited with what it costs, which any node may be the only one to know.
+        waits_for_all = asks_all or statement != Statement()
 
         def able(poll: voting.Poll) -> frozenset[str]:
             # A new machine does not know who has voted: where anybody follows a controller, all others may.
@@ -227,7 +229,7 @@ class Leadership(parts.Part):
 
         def is_enough(poll: voting.Poll) -> bool:
             is_most = 2 * len(poll.answers) > len(able(poll))
-            return is_most and not (asks_all or statement.no_voting) and decided(poll)[1] is not leading.Step.WAIT
+            return is_most and not waits_for_all and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
         voter, step, verdict = decided(poll)

@@ -58,6 +58,25 @@ def as_owner_of(folder: Path) -> Iterator[None]:
         os.setgroups(before.groups)
 
 
+def become_owner_of(folder: Path) -> None:
+    """Give up root's rights for good, for those of the account that owns a folder, as in `as_owner_of`.
+
+    For programs that start others which the account chooses: with the real ids of root these could be root again.
+
+    Raises:
+        Refused: as `as_owner_of`.
+    """
+    account = owner(folder) if os.geteuid() == 0 else None
+    if account is None:
+        return
+    try:
+        os.setgroups(account.groups)
+        os.setresgid(account.gid, account.gid, account.gid)
+        os.setresuid(account.uid, account.uid, account.uid)
+    except OSError as error:
+        raise errors.Refused(f"{folder}: root cannot become uid {account.uid}: {error.strerror}") from error
+
+
 def owner(folder: Path) -> Account | None:
     """The account that owns a folder, or the nearest folder above it; None where that is the effective user.
 

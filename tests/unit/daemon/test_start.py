@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.daemon import service
-from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
@@ -19,7 +19,8 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_outpu
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.unit import small_cluster
+from tests.unit import other_users, others_folders, small_cluster
+from tests.unit.daemon import twins
 
 
 @pytest.mark.parametrize(("name", "mode"), [("var/lib/roundsman/hmac.key", 0o444), ("etc/roundsman/bmc.json", 0o640)])
@@ -174,3 +175,57 @@ def test_a_dry_run_prints_what_a_start_would_do_and_leaves_everything_as_it_was(
     assert capsys.readouterr().out == "roundsmand: it would do this\nroundsmand: and\\nthat\n"
     assert not where.pid_file.exists()
     assert not_leading.reason(where) == "another one"
+
+
+@other_users.only_root
+def test_a_dry_run_by_root_leaves_nothing_that_the_daemon_cannot_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    with other_users.open_folder() as folder:
+        where = tree.Tree(twins.lab(folder, nodes=2, instances=1).controller)
+        others_folders.give(where.root)
+        before = others_folders.look(where.root)
+        monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(where.root), "--dry-run"])
+        child = os.fork()
+        if not child:
+            status: object = 9
+            try:
+                daemon.main()
+            except SystemExit as ended:
+                status = ended.code
+            finally:
+                os._exit(status if isinstance(status, int) else 8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        after = others_folders.look(where.root)
+        made = {name: after[name] for name in after.keys() - before.keys()}
+        assert {owner for owner, *_ in made.values()} <= {others_folders.LESSER}, made
+        assert not where.audit_log.exists()
+
+
+@other_users.only_root
+def test_a_move_of_the_master_role_by_root_gives_up_roots_rights_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts the helper programs that the configuration names, which the account of the daemon can write."""
+    with other_users.open_folder() as root:
+        where = tree.Tree(root)
+        where.lib.mkdir(parents=True)
+        where.hmac_key.write_bytes(b"k" * 32)
+        where.hmac_key.chmod(0o600)
+        store.write(where.config, small_cluster.make())
+        others_folders.give(root)
+        told, tell = os.pipe()
+
+        async def run(*_: object, **__: object) -> tuple[Step, list[str]]:
+            os.write(tell, repr((os.getresuid(), os.getresgid(), os.getgroups())).encode())
+            return Step.WAIT, []
+
+        monkeypatch.setattr(master_failover, "run", run)
+        child = os.fork()
+        if not child:
+            try:
+                os._exit(daemon._master_failover(where, daemon._options(["--master-failover", "node2"])))
+            finally:
+                os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        mine = others_folders.LESSER
+        assert os.read(told, 1000).decode() == repr(((mine,) * 3, (mine,) * 3, [mine]))
+        os.close(told)
+        os.close(tell)

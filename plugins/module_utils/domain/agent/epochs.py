@@ -12,7 +12,8 @@ from typing import AbstractSet, Optional
 
 from ..values import errors
 
-_ORDER = re.compile(r"([1-9][0-9]{0,14}):([0-9a-z-]{1,64}):([0-9a-f-]{36}):([0-9]{1,15})")
+ID = re.compile("[0-9a-z-]{1,64}")
+_ORDER = re.compile(rf"([1-9][0-9]{{0,14}}):({ID.pattern}):([0-9a-f-]{{36}}):([0-9]{{1,15}})")
 _REFUSAL = re.compile(r"this node follows epoch [0-9]{1,15} \([^()]{1,64}\)(, and the step names none| and refuses )")
 HIGHEST = 10**15 - 1
 """The highest number that an epoch can have."""

@@ -14,7 +14,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..values import errors
 from . import signing
-from .epochs import HIGHEST, Epoch, Kept
+from .epochs import HIGHEST, ID, Epoch, Kept
 
 LIMIT = 256 * 1024
 """Bytes of a sealed question or answer: the notes of 400 steps at work have room."""
@@ -107,7 +107,7 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
         raise errors.InvalidInput("the answer is to another question")
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
-    steps = {name: _text(note) for name, note in found["steps"].items()}
+    steps = {_text(name): _text(note) for name, note in found["steps"].items()}
     follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), _text(found["refusal"])
     return Answer(asked.node, asked.nonce, _text(found["boot"]), follows, heard, refusal, steps)
 
@@ -137,7 +137,10 @@ def kept(value: Any) -> Optional[Kept]:
     number, serial = value["number"], value["serial"]
     if type(number) is not int or type(serial) is not int or not 1 <= number <= HIGHEST or not 0 <= serial <= HIGHEST:
         raise errors.InvalidInput("a number of an epoch is none")
-    return Kept(Epoch(number, _text(value["id"])), _text(value["master"]), serial, _texts(value["goes_on"]))
+    name = _text(value["id"])
+    if ID.fullmatch(name) is None:
+        raise errors.InvalidInput("the id of an epoch is none")
+    return Kept(Epoch(number, name), _text(value["master"]), serial, _texts(value["goes_on"]))
 
 
 def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tuple[Dict[str, Any], int]:
@@ -157,6 +160,10 @@ def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tu
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise errors.InvalidInput("a text is expected")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.InvalidInput("a text holds half of a surrogate pair") from error
     return value
 
 

@@ -468,6 +468,27 @@ def test_a_restored_start_is_previewed_and_audited(running: service.Service, cap
     run(running, scenario)
 
 
+def test_what_is_lost_by_a_restored_start_is_in_the_audit_log_however_late_its_node_answers(
+    running: service.Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        caplog.set_level(logging.INFO)
+        cluster, at_once = running.configuration.current, nodes.answer
+        nodes.follow("node2", Kept(Epoch(5, "lost"), cluster.cluster.master_node, cluster.serial_no + 3))
+
+        async def late(name: str, data: bytes) -> tuple[int, bytes]:
+            await asyncio.sleep(0.2 if name == "node2" else 0.0)
+            return await at_once(name, data)
+
+        nodes.answer = late  # type: ignore[method-assign]
+        await first.start(Statement(is_restored=True))
+
+        (line,) = audited(caplog)
+        assert "node2 had version" in line
+
+    run(running, scenario)
+
+
 def test_a_start_that_nobody_votes_for_is_previewed_and_audited(
     running: service.Service, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,6 +69,8 @@ def test_an_answer_to_another_question_is_refused(given: Answer) -> None:
         {"serial": "7"},
         {"serial": 2**60},
         {"id": 5},
+        {"id": "x); run `rm -r /`"},
+        {"id": "x" * 65},
         {"goes_on": [1]},
         {"more": 1},
     ],
@@ -84,3 +86,19 @@ def test_an_answer_that_claims_no_number_of_seconds_is_refused(heard: object) ->
 
     with pytest.raises(errors.InvalidInput, match="a number of seconds"):
         votes.answer(given, key=KEY, asked=QUESTION)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Answer(NODE, "nonce", "boot", steps={"web1": "process \ud800"}),
+        Answer(NODE, "nonce", "boot", steps={"\ud800": "process 12"}),
+        Answer(NODE, "nonce", "\ud800"),
+        Answer(NODE, "nonce", "boot", refusal="\ud800"),
+        Answer(NODE, "nonce", "boot", Kept(Epoch(5, "\ud800"), NODE, 7)),
+    ],
+)
+def test_an_answer_with_a_text_that_no_file_can_hold_is_refused(given: Answer) -> None:
+    """What a node says is in the reason of a refused job, which is kept in a file."""
+    with pytest.raises(errors.InvalidInput, match="half of a surrogate pair"):
+        votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION)
