@@ -202,7 +202,7 @@ HISTORY = (
         (
             Edit(
                 OPCODES,
-                "less urgent gets meanwhile.\n        await self._ports.desk.written()\n",
+                "less urgent gets meanwhile.\n        await self._ports.desk.written(values.lock_owner(job))\n",
                 "less urgent gets meanwhile.\n",
             ),
         ),
