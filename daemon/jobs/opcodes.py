@@ -185,7 +185,7 @@ class Driver:
         if made.execution in {Execution.PLAY, Execution.DELAY}:
             await self._turns.take_slot(job)
         # Whoever waits for the disk has its slot already, which nobody less urgent gets meanwhile.
-        await self._ports.desk.written()
+        await self._ports.desk.written(values.lock_owner(job))
         if made.execution is Execution.CHANGE:
             await self._inside.change(job, index, made, is_repeated=is_repeated)
         elif made.execution is Execution.SUBMIT:

@@ -345,7 +345,8 @@ class Store:
 
 
 def _write_plan(run: Path, planned: tuple[values.Job, ...]) -> None:
-    run.mkdir(mode=0o750, parents=True, exist_ok=True)
+    # Without parents: a job that was canceled meanwhile may be in the archive by now.
+    run.mkdir(mode=0o750, exist_ok=True)
     durable_files.replace(run / "jobs.json", sealed_json.seal(_PLAN.dump_json({"jobs": planned})))
 
 

@@ -83,6 +83,7 @@ class Desk:
         self._clock = clock
         self._file = TableFile(path, self._rows, failures=self._failures)
         self._grants: dict[holders.Owner, asyncio.Future[None]] = {}
+        self._granted: dict[holders.Owner, int] = {}
         self._watches: dict[holders.Owner, asyncio.Task[None]] = {}
 
     async def acquire(
@@ -103,7 +104,7 @@ class Desk:
         """
         await self.wait_for_grant(owner, wants, priority=priority, purpose=purpose, time_limit=time_limit)
         if wants:
-            await self.written()
+            await self.written(owner)
 
     async def wait_for_grant(
         self,
@@ -114,7 +115,7 @@ class Desk:
         purpose: str = "",
         time_limit: float | None = None,
     ) -> None:
-        """Wait until all wanted locks are granted together: nobody else gets them, but until `written` nobody acts.
+        """Wait until all wanted locks are granted together: nobody else gets them, but until `written` it does not act.
 
         Raises:
             LockRefused: as for `acquire`.
@@ -147,6 +148,8 @@ class Desk:
         if not self.table.locks_of(owner) and not self.table.is_waiting(owner):
             return
         granted = self.table.release(owner, names)
+        if not self.table.locks_of(owner):
+            self._granted.pop(owner, None)
         waiting = self._grants.get(owner)
         if names is None and waiting is not None and not waiting.done():
             waiting.set_exception(errors.LockRefused(f"{owner.name} has ended, and what it waited for is withdrawn"))
@@ -195,13 +198,13 @@ class Desk:
         self._file.changed()
         await self._file.written()
 
-    async def written(self) -> None:
-        """Return once the table is on the disk as it is.
+    async def written(self, owner: holders.Owner | None = None) -> None:
+        """Return once what an owner was granted, or else the table as it is, is on the disk.
 
         Raises:
             StoreFailed, StateUnknown, Defect: it could not be made durable.
         """
-        await self._file.written()
+        await self._file.written(None if owner is None else self._granted.get(owner, 0))
 
     async def landed(self) -> None:
         """Wait until nothing is being written."""
@@ -223,7 +226,7 @@ class Desk:
     def _tell(self, granted: list[holders.Owner]) -> None:
         """Each of them waits until its grant is on the disk before it acts."""
         if granted:
-            self._file.changed()
+            self._granted |= dict.fromkeys(granted, self._file.changed())
         for owner in granted:
             future = self._grants.get(owner)
             if future is not None and not future.done():

@@ -37,9 +37,10 @@ class TableFile:
         self._writer: asyncio.Task[None] | None = None
         self._defect: Exception | None = None
 
-    def changed(self) -> None:
-        """The table is another one than before; who waits for it, or `write`, has it written."""
+    def changed(self) -> int:
+        """The table is another one than before; who waits for it, or `write`, has it written. Returns its version."""
         self._version += 1
+        return self._version
 
     def write(self) -> None:
         """Have the table written, by and by; that it cannot be is reported."""
@@ -47,18 +48,19 @@ class TableFile:
         if self._writer is None and self._defect is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
 
-    async def written(self) -> None:
-        """Return once the table as it is now, or a later one, is on the disk.
+    async def written(self, version: int | None = None) -> None:
+        """Return once a version of the table, which is that of now if none is given, or a later one is on the disk.
 
         Raises:
             StoreFailed: it could not be written. StateUnknown, Defect: the writer ended.
         """
         if self._defect is not None:
             raise self._defect
-        if self._on_disk == self._version:
+        wanted = self._version if version is None else version
+        if self._on_disk >= wanted:
             return
         done = asyncio.get_running_loop().create_future()
-        if self._under_way == self._version:
+        if self._under_way >= wanted:
             self._writing.append(done)
         else:
             self._waiting.append(done)

@@ -45,6 +45,7 @@ FREQUENT: dict[str, Often] = {
     "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "read_only_relies_on_disk": Often({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",)),
     "locks_of_plays_dropped": Often({}, ("play-by-hand", "tag", "kill")),
+    "full_disk_ends_start": Often({"disk-full": 0.05, "kill-at-sync": 0.01}, ("move", "tag", "kill"), first=39),
     "return_unnoticed": Often({"agents": 1.0}, ("node-fails", "tag", "tag", "tag")),
     "lost_move_fails": Often({"process-killed": 0.15}, ("report", "tag")),
     "book_before_disk": Often({"disk-full": 0.03}, ("move", "move", "kill")),

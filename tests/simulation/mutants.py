@@ -23,6 +23,7 @@ SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
 BOOK = "daemon/jobs/book.py"
 PROCESS = "daemon/jobs/opcode_process.py"
+LOCKS = "daemon/locks/table_file.py"
 FILES = "plugins/plugin_utils/durable_files.py"
 REWRITING = "daemon/maintenance/rewriting.py"
 DEAD_NODES = "daemon/maintenance/dead_nodes.py"
@@ -196,13 +197,25 @@ HISTORY = (
         ),
     ),
     Mutant(
-        "locks_not_awaited",
+        "full_disk_ends_start",
         17,
+        "a full disk while stale locks are freed, which nobody waits for, ends the daemon (0980d8e2)",
+        (
+            Edit(
+                LOCKS,
+                "        except errors.StoreFailed as error:\n",
+                "        except errors.StoreFailed as error:\n            if not self._writing:\n                raise\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "locks_not_awaited",
+        32,
         "an opcode goes on with locks that are not on the disk yet (found in review)",
         (
             Edit(
                 OPCODES,
-                "less urgent gets meanwhile.\n        await self._ports.desk.written()\n",
+                "less urgent gets meanwhile.\n        await self._ports.desk.written(values.lock_owner(job))\n",
                 "less urgent gets meanwhile.\n",
             ),
         ),

@@ -96,10 +96,10 @@ def on_disk(running: service.Service) -> dict[int, values.Job]:
 
 
 async def until(running: service.Service, condition: Callable[[], bool]) -> None:
-    """Wait for what some change of state makes true, be it told as news or not."""
+    """Wait for what some change of state makes true."""
     async with asyncio.timeout(twins.LIMIT):
         while not condition():
-            await running.news.after(running.news.number, seconds=0.01)
+            await running.news.after(running.news.number, seconds=twins.LIMIT)
 
 
 async def later(seconds: float) -> None:

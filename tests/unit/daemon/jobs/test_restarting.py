@@ -122,6 +122,46 @@ def test_a_run_that_ended_meanwhile_is_settled_and_not_repeated(daemon: daemons.
     daemon.run(act)
 
 
+def test_a_run_at_work_is_adopted_though_a_full_disk_keeps_the_lock_table_from_being_written(
+    daemon: daemons.Daemon,
+) -> None:
+    run = started(daemon)
+    real = durable_files.replace
+
+    def full(path: Path, data: bytes, **options: Any) -> None:
+        if path.name == "locks.data":
+            raise errors.StoreFailed("the disk is full")
+        real(path, data, **options)
+
+    async def hold(running: service.Service, _twin: twins.Processes) -> None:
+        await running.desk.acquire(holders.Owner("job 9"), {"node/x": Mode.SHARED})
+
+    daemon.run(hold)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        async def ended(run: Path) -> None:
+            awaited.append(run)
+            await until_ended(run)
+
+        awaited: list[Path] = []
+        until_ended = twin.ended
+        daemon.monkeypatch.setattr(twin, "ended", ended)
+        with alive(run) as let_go, daemon.monkeypatch.context() as patched:
+            patched.setattr(durable_files, "replace", full)
+            running.queue.resume()
+            await running.desk.landed()
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert awaited == [run], "nobody would end it at its time limit"
+            run_records.conclude(run, {"status": "success"})
+            let_go()
+            await daemons.until(running, lambda: daemons.reads(running, 1)[0] == "success")
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["success", "success"]
+
+    daemon.run(act)
+
+
 def test_a_run_that_never_began_is_started(daemon: daemons.Daemon) -> None:
     run = started(daemon)
     for name in ("began", "changes.jsonl"):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -160,3 +162,29 @@ def test_a_folder_that_cannot_be_made_is_a_failure_that_is_foreseen(tmp_path: Pa
     (tmp_path / "queue").write_text("")
     with pytest.raises(errors.StoreFailed, match="queue/12"):
         store.Store(tmp_path / "queue").save(JOB)
+
+
+def test_a_plan_that_is_written_late_makes_no_folder_for_a_job_that_was_archived(tmp_path: Path) -> None:
+    one = store.Store(tmp_path / "queue")
+    for number in (1, 2):
+        one.save(dataclasses.replace(JOB, id=number))
+
+    async def story() -> None:
+        begun, over = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            begun.set()
+            over.wait(20)
+
+        hanging = asyncio.ensure_future(one._thread.write(hang))
+        late = asyncio.ensure_future(one.save_plan(1, 0, (JOB,)))
+        await asyncio.to_thread(begun.wait, 20)
+        late.cancel()
+        one.archive.take_in([1], on_moved=lambda _: None)
+        over.set()
+        await hanging
+        await one.save_plan(2, 0, (JOB,))
+
+    asyncio.run(story())
+    assert sorted(store.numbers(tmp_path / "queue")) == [2]
+    assert one.plan(2, 0) == (JOB,)

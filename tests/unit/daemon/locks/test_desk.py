@@ -372,6 +372,22 @@ def test_a_lock_is_answered_once_it_is_on_the_disk_and_the_loop_goes_on_meanwhil
     asyncio.run(story())
 
 
+def test_who_has_its_grant_on_the_disk_waits_for_no_change_of_others(tmp_path: Path, held: Held) -> None:
+    async def story() -> None:
+        held.over.set()
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/1": X})
+        held.over.clear()
+        other = asyncio.create_task(one.acquire(NEXT, {"node/2": X}))
+        await settle()
+        await asyncio.wait_for(one.written(JOB), 20)
+        assert not other.done()
+        held.over.set()
+        await asyncio.wait_for(other, 20)
+
+    asyncio.run(story())
+
+
 def test_a_canceled_owner_cancels_no_write(tmp_path: Path, held: Held) -> None:
     async def story() -> None:
         one = at(tmp_path)
