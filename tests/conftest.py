@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMORY, PLENTY = Path("/dev/shm"), 4 << 30
 
@@ -22,6 +27,19 @@ hypothesis.settings.register_profile(
     suppress_health_check=[*USUAL.suppress_health_check, hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_put_back() -> Iterator[None]:
+    """A program whose `main` a test calls logs to what is the test's, and to nothing after it."""
+    loggers = [logging.getLogger(), logging.getLogger("roundsman.audit")]
+    known = [(logger, logger.handlers[:], logger.level) for logger in loggers]
+    yield
+    for logger, before, level in known:
+        for handler in set(logger.handlers) - set(before):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.setLevel(level)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -266,6 +266,7 @@ def left(where: tree.Tree, *owners: holders.Owner) -> None:
         for owner in (holders.Owner("job 1"), *owners):
             await one.acquire(owner, {"instance/i1": SH})
         one.release(holders.Owner("job 1"))
+        await one.written()
 
     asyncio.run(story())
 

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(autouse=True)
-def _logging_is_put_back() -> Iterator[None]:
-    loggers = [logging.getLogger(), logging.getLogger(log_output.AUDIT)]
-    known = [(one, one.handlers[:], one.level) for one in loggers]
-    yield
-    for one, before, level in known:
-        for handler in set(one.handlers) - set(before):
-            one.removeHandler(handler)
-            handler.close()
-        one.setLevel(level)
-
-
 def test_a_line_goes_to_standard_error_and_to_a_file_of_the_daemon_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
