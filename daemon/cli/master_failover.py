@@ -49,13 +49,13 @@ def master_failover(
     if dry_run:
         return
     questions.confirm(f"Make {node} the master?", yes=yes)
-    last = _run(where, [node, *given])
-    by_hand_audit.append(where, f"cluster master-failover {' '.join([node, *given])}: {last}")
+    *told, last = _run(where, [node, *given]) or [""]
+    by_hand_audit.append(where, f"cluster master-failover {' '.join([node, *given])}: {'; '.join([last, *told])}")
     output.line("Start roundsmand and roundsman-rapi here. Keep those on the old master stopped: disable their units.")
 
 
-def _run(where: tree.Tree, words: Sequence[str]) -> str:
-    """Run the daemon's program for it, and show what it prints; returns the last line.
+def _run(where: tree.Tree, words: Sequence[str]) -> list[str]:
+    """Run the daemon's program for it, and show what it prints; returns the lines.
 
     Raises:
         typer.Exit: the role does not move.
@@ -67,4 +67,4 @@ def _run(where: tree.Tree, words: Sequence[str]) -> str:
         output.line(f"{line[:1].upper()}{line[1:]}.")
     if ended.returncode:
         raise typer.Exit(1)
-    return lines[-1] if lines else ""
+    return lines

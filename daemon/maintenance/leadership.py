@@ -517,8 +517,8 @@ class Leadership(parts.Part):
             return ""
         fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_known_off(node)}
         names = _names(cluster)
-        for uuid in instances:
-            instance = cluster.instances[uuid]
+        # One that an import has removed while it was waited for is nobody's any more.
+        for instance in (cluster.instances[uuid] for uuid in instances if uuid in cluster.instances):
             touched = {*instance.nodes, *instance.places, *nodes} & self._waits
             said = {node: self._reply(node, instance=instance.name) for node in touched}
             replies = {node: reply for node, reply in said.items() if reply is not None}

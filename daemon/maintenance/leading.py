@@ -175,7 +175,8 @@ def elect(
     said += _at_work(candidate, led, names)
     said += [f"{_names(silent, names)} did not answer"] if silent else []
     is_elsewhere = any(_is_rival(candidate, vote) for vote in led.values())
-    unblock = _unblock(candidate, others, names, is_elsewhere=is_elsewhere)
+    is_begun = all(vote.follows is not None and vote.follows.epoch.id in candidate.own for vote in led.values())
+    unblock = _unblock(candidate, others, names, is_elsewhere=is_elsewhere, is_begun=is_begun)
     return Verdict(leads=False, reason="; ".join(said), unblock=unblock, is_final=is_final)
 
 
@@ -347,7 +348,9 @@ def _unblock(
     names: Mapping[str, str],
     *,
     is_elsewhere: bool,
+    is_begun: bool,
 ) -> str:
+    """What would let a candidate lead; with `is_begun` it has begun itself to move the role to one of `others`."""
     if candidate.takes_over:
         return "that controller stopped, and answers of more than half of the nodes that vote"
     if candidate.me != candidate.master:
@@ -357,8 +360,14 @@ def _unblock(
         )
     if is_elsewhere:
         return "that controller stopped, if this one is to lead; one of the two has to stay stopped"
+    if others and is_begun:
+        command = f"roundsman cluster master-failover {_names(others, names)}"
+        return f"the end of the move that has begun here: `{command}` again"
     if others:
-        return f"a start on {_names(others, names)}, or with that one off `roundsman cluster master-failover` here"
+        return (
+            f"a start on {_names(others, names)}; or if that machine is off and stays off, its newest configuration "
+            f"here and `roundsman cluster master-failover`, or without one `{NO_VOTING}`"
+        )
     return (
         f"answers of more than half of the nodes that vote, or if no other controller of this cluster is at work, a "
         f"start of this one that says so: `{NO_VOTING}`"

@@ -59,7 +59,12 @@ async def run(
     step, reason = await leader.take_over(statement)
     if step in {leading.Step.WAIT, leading.Step.END}:
         return step, [reason]
-    store.write(where.config, with_master(cluster, node, now=time.time()))
+    try:
+        store.write(where.config, with_master(cluster, node, now=time.time()))
+    except (errors.StoreFailed, errors.StateUnknown) as error:
+        if leader.epoch is None:
+            raise
+        raise type(error)(f"{error}; the nodes follow {node.name} already: run this command again") from error
     led = f" in {leader.epoch}" if leader.epoch is not None else ""
     return step, [*lines, f"{node.name} is the master now{led}, instead of {old.name}"]
 

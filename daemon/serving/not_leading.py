@@ -27,6 +27,7 @@ def note(where: tree.Tree, reason: str) -> None:
     try:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         with open(temporary, "w", opener=_opened) as file:
+            os.fchmod(file.fileno(), MODE)
             file.write(reason[:LONGEST])
         temporary.replace(path)
     except OSError as error:

@@ -138,7 +138,11 @@ def test_the_note_that_another_controller_leads_is_read_by_its_group_and_follows
     assert (not_leading.reason(where), elsewhere.read_text()) == ("", "mine")
 
     where.not_leading.with_name(".not-leading.new").unlink()
-    not_leading.note(where, "theirs")
+    before = os.umask(0o077)
+    try:
+        not_leading.note(where, "theirs")
+    finally:
+        os.umask(before)
     assert not_leading.reason(where) == "theirs"
     assert where.not_leading.stat().st_mode & 0o777 == 0o640
 

@@ -827,6 +827,15 @@ def test_a_controller_that_takes_over_touches_no_instance_before_each_of_its_nod
     run(running, scenario)
 
 
+def test_the_barrier_waits_for_no_instance_that_an_import_has_removed_meanwhile(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        made._waits = frozenset(running.configuration.current.nodes)
+        await made.clear(["gone"], [])
+
+    run(running, scenario)
+
+
 def test_a_controller_that_takes_over_waits_for_nodes_though_its_first_offers_were_in_vain(
     running: service.Service, tmp_path: Path
 ) -> None:

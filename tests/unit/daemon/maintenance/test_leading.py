@@ -190,6 +190,26 @@ def test_another_node_takes_the_role_over_only_if_the_controller_on_record_does_
         assert "`roundsman cluster master-failover NODE --confirm-off`" in verdict.unblock
 
 
+def test_a_master_on_record_that_was_replaced_is_not_sent_in_a_circle() -> None:
+    """It is no other node, so `master-failover` refuses it."""
+    verdict = leading.elect(A, {node: followed("b") for node in "abc"}, names=NAMES)
+
+    assert (verdict.leads, verdict.is_final) == (False, True)
+    assert verdict.unblock == (
+        "a start on node2; or if that machine is off and stays off, its newest configuration here and `roundsman "
+        "cluster master-failover`, or without one `roundsmand --no-voting --yes-do-it`"
+    )
+
+
+def test_a_start_by_the_old_record_after_half_a_move_says_that_the_command_is_to_be_repeated() -> None:
+    moved = dataclasses.replace(A, own=frozenset({"of-b"}))
+
+    verdict = leading.elect(moved, {node: followed("b") for node in "abc"}, names=NAMES)
+
+    assert not verdict.leads
+    assert verdict.unblock == "the end of the move that has begun here: `roundsman cluster master-failover node2` again"
+
+
 def test_that_the_master_on_record_is_off_says_nothing_of_a_third_controller_that_works() -> None:
     """The export is old: the role has moved to node3 since, and a person says that no newer configuration exists."""
     third = {node: followed("c", number=4, heard=2) for node in "bcd"}

@@ -87,7 +87,7 @@ def test_with_votes_the_nodes_follow_the_new_master_before_the_configuration_nam
 
             with monkeypatch.context() as patched:
                 patched.setattr(store, "write", full)
-                with pytest.raises(errors.StoreFailed):
+                with pytest.raises(errors.StoreFailed, match=r"No space.*the nodes follow node2 already.*again"):
                     await run()
             followed = [nodes.follows(name) for name in nodes.settings]
             node2 = before.node("node2").uuid
