@@ -218,7 +218,7 @@ class Leadership(parts.Part):
             # A new machine does not know who has voted: where anybody follows a controller, all others may.
             is_led = any(kept is not None for kept in poll.follows.values())
             if statement.master and not statement.is_master_off and is_led:
-                return candidate.voters
+                return frozenset(candidate.voters)
             return self._able(voters, poll)
 
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
