@@ -446,9 +446,12 @@ class Leadership(parts.Part):
 
         at, poll = self._reached
         if clock() - at > FRESH or not may_fence(poll):
-            poll = await self._ask(
-                voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=may_fence
-            )
+            try:
+                poll = await self._ask(
+                    voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=may_fence
+                )
+            except (errors.RoundsmanError, OSError) as error:
+                return f"the nodes that vote cannot be asked ({error})"
             self._reached = clock(), poll
         names = _names(self._configuration.current)
         able = self._able_to_obey(voters, poll)

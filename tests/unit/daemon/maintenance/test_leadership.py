@@ -702,6 +702,18 @@ def test_silent_nodes_are_fenced_only_while_half_of_the_nodes_that_vote_answer(r
     run(running, scenario)
 
 
+def test_where_the_nodes_cannot_be_asked_no_node_is_fenced_and_the_rest_goes_on(running: service.Service) -> None:
+    """Nodes that are known to be off are still failed over."""
+
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        first.where.hmac_key.unlink()
+
+        assert "No such file or directory" in await made.isolation(())
+
+    run(running, scenario)
+
+
 def test_a_controller_that_was_replaced_fences_nobody_and_asks_all_nodes_soon(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         made = await first.start()
