@@ -35,7 +35,7 @@ def shown(
 ) -> bytes:
     async def scenario() -> bytes:
         lab = twins.lab(folder, pairs=[("node2", "node3"), ("node3", "node2")])
-        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held", "replace_disks": "held"})
         for age, one in enumerate(reversed(said)):
             twins.report(lab, running, "node2", one, age=10.0 * (len(said) - age))
         if problem:
