@@ -204,7 +204,8 @@ HISTORY = (
             Edit(
                 LOCKS,
                 "        except errors.StoreFailed as error:\n",
-                "        except errors.StoreFailed as error:\n            if not self._writing:\n                raise\n",
+                "        except errors.StoreFailed as error:\n"
+                "            if not self._writing:\n                raise\n",
             ),
         ),
     ),
