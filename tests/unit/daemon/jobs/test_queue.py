@@ -334,6 +334,7 @@ def test_nothing_is_kept_of_jobs_that_were_archived(daemon: daemons.Daemon) -> N
         twin.finish(twin.held()[0])
         await twins.jobs_end(running)
         assert len(await running.queue.archive_older_than(-1)) == 6
+        await running.desk.landed()
         assert contents(running.queue, "queue", set()) == before
 
     daemon.run(act, outcomes={"migrate": "held"})
