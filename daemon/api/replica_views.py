@@ -105,18 +105,14 @@ def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: 
     return _down(cluster, node, intake, primaries=cluster.primaries(node.uuid), busy=in_jobs(queue))
 
 
-def all_down(seen: Snapshot, intake: Intake, queue: Queue) -> list[dict[str, str]]:
-    """All instances that `down` has of any node, by name, with their node and the command that starts each."""
-    cluster, held, busy = seen.cluster, seen.holdings, in_jobs(queue)
-    found = {
+def all_down(seen: Snapshot, intake: Intake, *, busy: Collection[str]) -> dict[str, str]:
+    """All instances (names) that `down` has of any node, with its name; jobs are about those in `busy` (UUIDs)."""
+    cluster, held = seen.cluster, seen.holdings
+    return {
         name: node.name
         for node in cluster.nodes.values()
         for name in _down(cluster, node, intake, primaries=held.primaries(node.uuid), busy=busy)
     }
-    return [
-        {"instance": name, "node": found[name], "command": f"roundsman instance start {name}"}
-        for name in sorted(found, key=clusters.natural)
-    ]
 
 
 def in_jobs(queue: Queue) -> set[str]:

@@ -37,8 +37,6 @@ class Code(Enum):
     INCIDENT_FAILED = "incident-failed"
 
 
-SHORT_ID = 8
-"""So many characters of an incident's id are enough for the daemon."""
 URGENCY = {code.value: place for place, code in enumerate(Code)}
 
 
@@ -66,9 +64,9 @@ def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str
         return []
     busy = replica_views.in_jobs(queue)
     all_found = [
-        *_down(seen, intake, queue),
+        *_down(seen, intake, busy),
         *_unfinished(cluster, intake, queue),
-        *_nodes(cluster, intake, verdicts),
+        *_nodes(seen, intake, verdicts),
         *_failed_disks(seen, intake, busy),
         *_degraded(cluster, intake, busy),
         *_failed_incidents(cluster),
@@ -76,11 +74,10 @@ def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str
     return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
 
 
-def _down(seen: Snapshot, intake: Intake, queue: Queue) -> Iterator[Trouble]:
-    for entry in replica_views.all_down(seen, intake, queue):
-        name, node = entry["instance"], entry["node"]
+def _down(seen: Snapshot, intake: Intake, busy: set[str]) -> Iterator[Trouble]:
+    for name, node in replica_views.all_down(seen, intake, busy=busy).items():
         text = f"{name} should run on {node}, and is down"
-        yield Trouble(Code.INSTANCE_DOWN.value, name, (node,), text, f"start it: `{entry['command']}`")
+        yield Trouble(Code.INSTANCE_DOWN.value, name, (node,), text, f"start it: `roundsman instance start {name}`")
 
 
 def _unfinished(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> Iterator[Trouble]:
@@ -90,15 +87,18 @@ def _unfinished(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> Iter
         yield Trouble(Code.MIGRATION_UNFINISHED.value, entry["instance"], nodes, entry["text"], entry["step"])
 
 
-def _nodes(cluster: clusters.Cluster, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict]) -> Iterator[Trouble]:
+def _nodes(seen: Snapshot, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict]) -> Iterator[Trouble]:
+    cluster = seen.cluster
     for node in cluster.nodes.values():
-        hangs = replica_views.hangs(node, intake)
-        found = dead_nodes.by_hand(cluster, node, hangs=hangs)
-        if not clusters.reachable(cluster, node):
-            if found is not None:
-                yield Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
-        elif intake.is_silent(node.uuid):
+        is_asked = clusters.reachable(cluster, node)
+        if is_asked and not intake.is_silent(node.uuid):
+            continue
+        hangs, primaries = replica_views.hangs(node, intake), seen.holdings.primaries(node.uuid)
+        found = dead_nodes.by_hand(cluster, node, primaries=primaries, hangs=hangs)
+        if is_asked:
             yield _silent(cluster, node, found, verdicts.get(node.uuid), hangs=hangs)
+        elif found is not None:
+            yield Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
 
 
 def _silent(
@@ -155,6 +155,5 @@ def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
             continue
         why = f": {incident.reason}" if incident.reason else ""
         text = f"what {node.name} asked for ({incident.action.value}) has failed{why}"
-        again = f"`roundsman incident ack {incident.uuid[:SHORT_ID]}`"
-        step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {again}"
+        step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {incident.acknowledgement}"
         yield Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)

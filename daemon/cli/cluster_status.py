@@ -164,7 +164,8 @@ def _troubles(found: Sequence[Mapping[str, Any]]) -> None:
 
 def _counts(state: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """How many nodes and instances are in order, and the nodes that are not."""
-    others = [node for node in state["nodes"] if not wording.is_in_order(node, troubles=state["troubles"])]
+    codes = wording.codes(state["troubles"])
+    others = [node for node in state["nodes"] if not wording.is_in_order(node, codes=codes.get(node["name"], ()))]
     up = [entry["name"] for entry in state["instances"] if entry["admin_state"] == "up"]
     names = {trouble["subject"] for trouble in state["troubles"]}
     silent = {name for node in others if node["unreachable"] is not None for name in node["primaries"]}
@@ -175,13 +176,14 @@ def _counts(state: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
 
 def _nodes(found: Iterable[Mapping[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
     """Print a row for each of these nodes, without the names of what they hold."""
+    codes = wording.codes(troubles)
     output.line()
     rows = [
         (
             node["name"],
             node["group"],
             node["role"],
-            wording.health(node, troubles=troubles),
+            wording.health(node, codes=codes.get(node["name"], ())),
             wording.power(node),
             f"{len(node['primaries'])} ({len(node['secondaries'])})",
         )
@@ -191,13 +193,14 @@ def _nodes(found: Iterable[Mapping[str, Any]], *, troubles: Sequence[Mapping[str
 
 
 def _by_group(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, Any]]) -> None:
+    codes = wording.codes(troubles)
     for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
         rows = [
             (
                 node["name"],
                 node["role"],
-                wording.health(node, troubles=troubles),
+                wording.health(node, codes=codes.get(node["name"], ())),
                 wording.power(node),
                 wording.memory(node),
                 " ".join([*node["primaries"], *(f"({name})" for name in node["secondaries"])]),

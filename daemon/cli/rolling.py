@@ -61,8 +61,10 @@ def rolling(
         without=frozenset(entry.node for entry in left_out),
     )
     found = rules.plan(source.model, options=options)
-    show = {planned.Format.TABLE: _table, planned.Format.JSON: _json, planned.Format.COMMANDS: _commands}
-    show[form](found, left_out)
+    if form is planned.Format.JSON:
+        _json(found, left_out)
+    else:
+        (_table if form is planned.Format.TABLE else _commands)(found)
     for entry in left_out:
         (output.alarm if entry.stops else output.warning)(f"{entry.node} is left out: {entry.text}")
     for refusal in found.refused:
@@ -71,7 +73,7 @@ def rolling(
         raise typer.Exit(1)
 
 
-def _table(found: rules.Rolling, _left_out: list[reboots.LeftOut]) -> None:
+def _table(found: rules.Rolling) -> None:
     rows: list[tuple[Any, ...]] = []
     for number, step in enumerate(found.steps, start=1):
         moves = ", ".join(f"{move.instance} to {move.node}" for move in step.moves)
@@ -91,7 +93,7 @@ def _json(found: rules.Rolling, left_out: list[reboots.LeftOut]) -> None:
     output.as_json(json.dumps(told))
 
 
-def _commands(found: rules.Rolling, _left_out: list[reboots.LeftOut]) -> None:
+def _commands(found: rules.Rolling) -> None:
     for number, step in enumerate(found.steps, start=1):
         output.line(f"# step {number} of {len(found.steps)}")
         for move in step.moves:

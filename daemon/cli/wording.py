@@ -42,17 +42,25 @@ def mebibytes(value: int) -> str:
     return f"{value / GIB:.1f} GiB" if abs(value) >= GIB else f"{value} MiB"
 
 
-def health(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]] = ()) -> str:
+def codes(troubles: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The codes of the troubles that show on each node (name), each once."""
+    found: dict[str, dict[str, None]] = {}
+    for trouble in troubles:
+        for name in trouble["nodes"]:
+            found.setdefault(name, {})[trouble["code"]] = None
+    return {name: list(each) for name, each in found.items()}
+
+
+def health(node: Mapping[str, Any], *, codes: Iterable[str] = ()) -> str:
     """Tell what a node said last, or why it says nothing, and which troubles show there; silence is never health."""
-    codes = dict.fromkeys(trouble["code"] for trouble in troubles if node["name"] in trouble["nodes"])
     word = _health(node)
     return ", ".join([word, *(code for code in codes if not (code == "node-silent" and word == "unreachable"))])
 
 
-def is_in_order(node: Mapping[str, Any], *, troubles: Iterable[Mapping[str, Any]]) -> bool:
+def is_in_order(node: Mapping[str, Any], *, codes: Iterable[str]) -> bool:
     """Whether a node is in service, says that it is well, and shows no trouble."""
     is_in_service = not node["offline"] and not node["drained"] and node["powered"] is not False
-    return is_in_service and health(node, troubles=troubles) == "Ok"
+    return is_in_service and health(node, codes=codes) == "Ok"
 
 
 def _health(node: Mapping[str, Any]) -> str:

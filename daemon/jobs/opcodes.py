@@ -184,7 +184,7 @@ class Driver:
             return
         if made.execution in {Execution.PLAY, Execution.DELAY}:
             await self._turns.take_slot(job)
-        # Whoever waits for the disk has its slot already, which nobody less urgent gets meanwhile.
+        # It has its slot while it waits for the disk: nobody less urgent gets that meanwhile.
         await self._ports.desk.written(values.lock_owner(job))
         if made.execution is Execution.CHANGE:
             await self._inside.change(job, index, made, is_repeated=is_repeated)

@@ -20,7 +20,7 @@ PART = "lock table"
 
 
 class TableFile:
-    """Writes the newest table; `rows` returns it, in the event loop. Whoever relies on a change waits until `written`.
+    """Writes the newest table; `rows` returns it, in the event loop. Who relies on a change waits until `written`.
 
     What a full disk refused is written with the next change, or when somebody waits for it.
     """

@@ -40,7 +40,6 @@ RETRIES = 2
 """How often in a row a lost or refused move of an instance is planned again."""
 UNFENCED_RETRIES = 10
 """How often in a row a failover is planned again whose source was not confirmed off; each asks its BMC for 30 s."""
-SHORT = 8
 _BAD = frozenset({values.Status.ERROR, values.Status.CANCELED})
 
 
@@ -185,7 +184,7 @@ def _outcome(
     if not job.is_final:
         return lifecycle.JobOutcome(None)
     if count := _length(job, lost):
-        ack = f"run `roundsman incident ack {incident.uuid[:SHORT]}`"
+        ack = f"run {incident.acknowledgement}"
         word, cure = ("lost", "find out what ends jobs on the controller (see the log of roundsmand)")
         if any(_is_refused(opcode) or _is_unfenced(opcode) for opcode in job.opcodes):
             word, cure = "refused", "remove the cause"

@@ -27,6 +27,9 @@ class RepairStatus(Enum):
     COMPLETED = "completed"
 
 
+SHORT_ID = 8
+
+
 @dataclass(frozen=True)
 class Incident:
     """One observed diagnosis of one node, from its first report until it is forgotten.
@@ -57,6 +60,11 @@ class Incident:
     @property
     def is_open(self) -> bool:
         return self.repair_status in {RepairStatus.NOTED, RepairStatus.PENDING}
+
+    @property
+    def acknowledgement(self) -> str:
+        """The command by which a person acknowledges it; the daemon needs the first characters of its id only."""
+        return f"`roundsman incident ack {self.uuid[:SHORT_ID]}`"
 
     @property
     def all_jobs(self) -> tuple[int, ...]:

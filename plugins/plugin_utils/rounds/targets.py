@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .room import NodeRoom, Room
 
 NAMES_SHOWN = 5
-SHORT = 8
-"""So many characters of an incident's UUID name it."""
 Scores = Callable[[], Mapping[str, float]]
 """By node (UUID) the score of the cluster with it as the target; less is better."""
 
@@ -275,7 +273,7 @@ def acknowledgements(cluster: clusters.Cluster, nodes: Collection[str]) -> list[
         for incident in cluster.maintenance.incidents
         if incident.node in nodes and incident.repair_status is incidents.RepairStatus.FAILED
     ]
-    return [f"`roundsman incident ack {incident.uuid[:SHORT]}`" for incident in failed[:NAMES_SHOWN]]
+    return [incident.acknowledgement for incident in failed[:NAMES_SHOWN]]
 
 
 def loses(node: NodeRoom, demand: Demand) -> bool:

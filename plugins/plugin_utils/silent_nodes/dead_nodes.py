@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...module_utils.domain.agent import diagnosis
 from ...module_utils.domain.power import power
@@ -390,7 +390,11 @@ def _has_bmc(cluster: clusters.Cluster, node: clusters.Node) -> bool:
 
 def _running(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """The instances that should run on a node, by the record."""
-    return ", ".join(instance.name for instance in cluster.primaries(node.uuid) if instance.is_up)
+    return _up(cluster.primaries(node.uuid))
+
+
+def _up(instances: Iterable[clusters.Instance]) -> str:
+    return ", ".join(instance.name for instance in instances if instance.is_up)
 
 
 class ByHand(NamedTuple):
@@ -400,13 +404,15 @@ class ByHand(NamedTuple):
     step: str
 
 
-def by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool = False) -> Optional[ByHand]:
+def by_hand(
+    cluster: clusters.Cluster, node: clusters.Node, *, primaries: Iterable[clusters.Instance], hangs: bool = False
+) -> Optional[ByHand]:
     """What a person does about the instances of a node that does not answer, or is off; None if none should run there.
 
-    Of a node that has lived since it was known to be off also what is to be done about the node itself. `hangs` says
-    that it accepts connections, so that its network is no reason.
+    `primaries` are those whose primary it is. Of a node that has lived since it was known to be off also what is to be
+    done about the node itself. `hangs` says that it accepts connections, so that its network is no reason.
     """
-    names = _running(cluster, node)
+    names = _up(primaries)
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
     if known_off.has_lived(node):
         cure = to_confirm_again(cluster, node)
@@ -427,7 +433,7 @@ def by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool = Fal
 
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool = False) -> str:
     """The same in a sentence without a full stop, or ''."""
-    found = by_hand(cluster, node, hangs=hangs)
+    found = by_hand(cluster, node, primaries=cluster.primaries(node.uuid), hangs=hangs)
     return "" if found is None else f"{found.what}: {found.step}"
 
 
