@@ -217,8 +217,8 @@ HISTORY = (
         (
             Edit(
                 OPCODES,
-                "less urgent gets meanwhile.\n        await self._ports.desk.written(values.lock_owner(job))\n",
-                "less urgent gets meanwhile.\n",
+                "less urgent gets that meanwhile.\n        await self._ports.desk.written(values.lock_owner(job))\n",
+                "less urgent gets that meanwhile.\n",
             ),
         ),
     ),
