@@ -78,6 +78,7 @@ changelog: ## add the changelog fragments to the newest version, and generate CH
 
 check: setup ## linters and types
 	! git grep -nE '^(<<<<<<<|>>>>>>>)( |$$)' # what a merge has left
+	$(BIN)/python -m tests.chaos.mutants # the code has the text that each of them changes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
