@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
-    import pytest
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
@@ -69,6 +69,30 @@ def reach(
         await running.queue.stop()
 
     asyncio.run(scenario())
+
+
+def wrong_rows(
+    folder: Path, rows: Sequence[Any], check: Callable[..., Awaitable[None]], **options: Any
+) -> dict[str, AssertionError]:
+    """What is wrong with which rows of a table: all are checked on one service, as none of them changes anything."""
+    found: dict[str, AssertionError] = {}
+
+    async def act(one: Reached) -> None:
+        for row in rows:
+            try:
+                await check(one, *row)
+            except AssertionError as error:
+                found[repr(row)] = error
+
+    with pytest.MonkeyPatch.context() as patch:
+        reach(folder, patch, act, is_local=True, **options)
+    return found
+
+
+def is_right(row: Sequence[Any], wrong: dict[str, AssertionError]) -> None:
+    """Fail with what is wrong with a row, if anything is."""
+    if repr(row) in wrong:
+        raise wrong[repr(row)]
 
 
 @contextlib.contextmanager
