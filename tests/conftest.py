@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MEMORY, PLENTY = Path("/dev/shm"), 4 << 30
 
 USUAL = hypothesis.settings()
-# How long an example takes is the machine's matter: two processes test at a time, and others work beside them.
+# How long an example takes is the machine's matter: several processes test at a time, and others work beside them.
 hypothesis.settings.register_profile(
     "patient",
     USUAL,
