@@ -89,6 +89,13 @@ def wrong_rows(
     return found
 
 
+async def makes_no_job(one: Reached, asked: tuple[str, str, Any], status: int, told: str) -> None:
+    """Ask for what is refused, with a text that begins as `told`."""
+    found = await one.refused(*asked)
+    assert (found[0], found[1][: len(told)]) == (status, told)
+    assert (await one.ask("GET", "/2/jobs")).json() == []
+
+
 def is_right(row: Sequence[Any], wrong: dict[str, AssertionError]) -> None:
     """Fail with what is wrong with a row, if anything is."""
     if repr(row) in wrong:
