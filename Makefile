@@ -14,7 +14,7 @@ MEETS_LIBRARIES := tests/integration/test_walk.py tests/integration/test_remote.
                    tests/unit/daemon/api/test_views.py tests/unit/plugins/action tests/unit/plugins/inventory \
                    tests/unit/plugins/module_utils/oob/test_redfish.py tests/unit/plugins/plugin_utils/config
 
-.PHONY: help setup constraints newest newest-libraries demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos simulate
+.PHONY: help setup constraints newest newest-libraries demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check types ansible-lint bench chaos simulate
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -94,9 +94,14 @@ check: setup ## linters and types
 	$(BIN)/python -m tests.chaos.mutants # the code has the text that each of them changes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
 	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
+	$(MAKE) --no-print-directory -j 2 types ansible-lint
+
+types:
+	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
+
+ansible-lint:
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
