@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -60,6 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With ROUNDSMAN_ORDER the files come in the order of this word: where time ends early, it ends elsewhere."""
     if word := os.environ.get("ROUNDSMAN_ORDER"):
         items.sort(key=lambda item: hashlib.sha256(f"{word} {item.path.name}".encode()).digest())
+
+
+def pytest_collection_finish() -> None:
+    """What was collected lives as long as the process: nothing in it is looked for as garbage while tests run."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
