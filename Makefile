@@ -8,8 +8,13 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
+# What meets Ansible, FastAPI, Pydantic and the clients of BMCs most.
+MEETS_LIBRARIES := tests/integration/test_walk.py tests/integration/test_remote.py tests/unit/daemon/api/test_doors.py \
+                   tests/unit/daemon/api/test_ganeti_api.py tests/unit/daemon/api/test_openapi.py \
+                   tests/unit/daemon/api/test_views.py tests/unit/plugins/action tests/unit/plugins/inventory \
+                   tests/unit/plugins/module_utils/oob/test_redfish.py tests/unit/plugins/plugin_utils/config
 
-.PHONY: help setup constraints demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos simulate
+.PHONY: help setup constraints newest newest-libraries demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check types ansible-lint bench chaos simulate
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -24,11 +29,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 		--group dev --editable .
 	@touch $@
 
-constraints: ## pin the newest of all that `make setup` installs; then run the tests
+newest-libraries:
 	rm -rf $(LAB)/newest
 	$(PYTHON) -m venv $(LAB)/newest
 	$(LAB)/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(LAB)/newest/bin/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+
+newest: newest-libraries ## minutes: what meets the libraries most, with the newest of them
+	@$(LAB)/newest/bin/python -m pip freeze --exclude-editable | grep -vxFf constraints.txt | sed 's/^/newer than pinned: /'
+	$(LAB)/newest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(MEETS_LIBRARIES)
+
+constraints: newest-libraries ## pin the newest of all that `make setup` installs; then run the tests
 	head -n 1 constraints.txt > $(LAB)/newest/constraints.txt
 	$(LAB)/newest/bin/python -m pip freeze --exclude-editable >> $(LAB)/newest/constraints.txt
 	mv $(LAB)/newest/constraints.txt constraints.txt
@@ -36,8 +47,10 @@ constraints: ## pin the newest of all that `make setup` installs; then run the t
 demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole walk
 	@$(BIN)/python -m ansible_collections.roundsman.cluster.daemon.lab.demo --dir $(LAB)/demo
 
-test: setup ## the default suite, in two processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+# A third process works while two wait. Files are begun in their order, not in that of their number of tests: those of
+# one long test, of a lab, are no tail at the end.
+test: setup ## the default suite, in three processes
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 slowtest: labtest thorough ## an hour and more: all slow tests that need no other machine
 
@@ -78,11 +91,17 @@ changelog: ## add the changelog fragments to the newest version, and generate CH
 
 check: setup ## linters and types
 	! git grep -nE '^(<<<<<<<|>>>>>>>)( |$$)' # what a merge has left
+	$(BIN)/python -m tests.chaos.mutants # the code has the text that each of them changes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
 	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
+	$(MAKE) --no-print-directory -j 2 types ansible-lint
+
+types:
+	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
+
+ansible-lint:
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MEMORY, PLENTY = Path("/dev/shm"), 4 << 30
 
 USUAL = hypothesis.settings()
-# How long an example takes is the machine's matter: two processes test at a time, and others work beside them.
+# How long an example takes is the machine's matter: several processes test at a time, and others work beside them.
 hypothesis.settings.register_profile(
     "patient",
     USUAL,
@@ -60,6 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With ROUNDSMAN_ORDER the files come in the order of this word: where time ends early, it ends elsewhere."""
     if word := os.environ.get("ROUNDSMAN_ORDER"):
         items.sort(key=lambda item: hashlib.sha256(f"{word} {item.path.name}".encode()).digest())
+
+
+def pytest_collection_finish() -> None:
+    """What was collected lives as long as the process: nothing in it is looked for as garbage while tests run."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -42,12 +42,12 @@ class Often:
 TWO = {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
 FREQUENT: dict[str, Often] = {
     "lines_not_synced": Often({"power-loss-after-record": 0.5}),
-    "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",)),
-    "read_only_relies_on_disk": Often({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",)),
+    "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",), first=5),
+    "read_only_relies_on_disk": Often({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",), first=18),
     "locks_of_plays_dropped": Often({}, ("play-by-hand", "tag", "kill")),
     "full_disk_ends_start": Often({"disk-full": 0.05, "kill-at-sync": 0.01}, ("move", "tag", "kill"), first=39),
-    "return_unnoticed": Often({"agents": 1.0}, ("node-fails", "tag", "tag", "tag")),
-    "lost_move_fails": Often({"process-killed": 0.15}, ("report", "tag")),
+    "return_unnoticed": Often({"agents": 1.0}, ("node-fails", "tag", "tag", "tag"), first=2),
+    "lost_move_fails": Often({"process-killed": 0.15}, ("report", "tag"), first=3),
     "book_before_disk": Often({"disk-full": 0.03}, ("move", "move", "kill")),
     "running_by_status": Often({}, ("move", "cancel", "kill")),
     "lone_job_unsynced": Often({"power-loss-at-sync": 0.01}, ("tag", "power-loss")),
@@ -87,13 +87,13 @@ FREQUENT: dict[str, Often] = {
     ),
     "same_number": Often({**TWO, "controllers-start-together": 1.0}, ("tag",), every=10, first=28),
     "majority_of_all": Often(
-        {"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90, first=10
+        {"agents": 1.0}, ("node-fails", "power-off-silent", "node-fails", "power-loss"), every=90, first=15
     ),
     "compared_before_lock": Often(
         {**TWO, "module-is-slow": 0.6, "process-killed": 0.2}, ("move", "failover", "move"), every=20, first=2
     ),
     "epoch_not_synced": Often({"agents": 1.0}, ("move", "node-reboots", "power-loss"), every=30),
-    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20, first=7),
+    "answer_of_before": Often({**TWO, "question-lost": 0.25}, ("move", "failover", "move"), every=20, first=22),
     "off_not_read": Often(
         TWO,
         ("node-fails", "power-off-silent", "node-returns", "report-all", "move-many", "move-many"),

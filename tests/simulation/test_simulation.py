@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -39,21 +40,33 @@ def test_nothing_is_violated_where_few_kinds_of_steps_and_faults_are_frequent(se
     assert trial.play(made).violations == ()
 
 
-@pytest.mark.parametrize("made", ["case.of_seed(3, steps=15)", "frequent.FREQUENT['compared_before_lock'].of_seed(2)"])
-def test_a_seed_has_one_trace_under_any_hash_seed(made: str) -> None:
-    program = f"from tests.simulation import case, frequent, trial; print(trial.play({made}).trace)"
+TRACED = ("case.of_seed(3, steps=15)", "frequent.FREQUENT['compared_before_lock'].of_seed(2)")
+
+
+@pytest.fixture(scope="module")
+def traces() -> list[dict[str, str]]:
+    """The trace of each case, in two processes with hash seeds of their own."""
+    cases = ", ".join(f"{made!r}: str(trial.play({made}).trace)" for made in TRACED)
+    program = f"import json; from tests.simulation import case, frequent, trial; print(json.dumps({{{cases}}}))"
     paths = os.pathsep.join((str(ROOT), str(ROOT / "playbooks/collections")))
-    traces = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": hash_seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+    return [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", program],
+                env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": hash_seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
         for hash_seed in ("1", "2")
-    }
-    assert len(traces) == 1
+    ]
+
+
+@pytest.mark.parametrize("made", TRACED)
+def test_a_seed_has_one_trace_under_any_hash_seed(traces: list[dict[str, str]], made: str) -> None:
+    first, second = (one[made] for one in traces)
+    assert first == second
 
 
 def test_each_patch_has_a_reason_and_is_taken_back() -> None:

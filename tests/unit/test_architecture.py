@@ -14,7 +14,6 @@ FILES = {
     for top in ("plugins", "daemon")
     for path in sorted((ROOT / top).rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 SIMULATOR = "daemon.lab.simulator"
 DOMAIN, MODULE_UTILS, PLUGIN_UTILS = "plugins.module_utils.domain", "plugins.module_utils", "plugins.plugin_utils"
 DOMAIN_ORDER = tuple(f"{DOMAIN}.{name}" for name in ("values", "disks", "power", "agent"))
@@ -156,6 +155,11 @@ def room(name: str) -> str:
     return next(known for known in ROOMS if name.startswith(known + "."))
 
 
+@functools.cache
+def syntax_tree(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text())
+
+
 def typing_only(tree: ast.Module) -> set[ast.AST]:
     blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
@@ -165,8 +169,8 @@ def typing_only(tree: ast.Module) -> set[ast.AST]:
 def imports(name: str, *, run_time: bool = False) -> frozenset[str]:
     """The modules that a module imports: ours by their name from the root, others by theirs."""
     found: set[str] = set()
-    skipped = typing_only(TREES[name]) if run_time else set()
-    for node in ast.walk(TREES[name]):
+    skipped = typing_only(syntax_tree(name)) if run_time else set()
+    for node in ast.walk(syntax_tree(name)):
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -289,7 +293,7 @@ def test_rules_call_nothing_impure() -> None:
         (name, node.func.id if isinstance(node.func, ast.Name) else node.func.attr)
         for name in FILES
         if room(name) in {*DOMAIN_ORDER, *RULES_ORDER} or name in RULES_OF_THE_DAEMON
-        for node in ast.walk(TREES[name])
+        for node in ast.walk(syntax_tree(name))
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute))
     }
     assert {(name, function) for name, function in called if function in IMPURE_NAMES} == set()
@@ -323,7 +327,7 @@ def test_files_are_named_by_their_content() -> None:
 def lines_besides_documentation(name: str) -> int:
     strings = [
         node.value
-        for node in ast.walk(TREES[name])
+        for node in ast.walk(syntax_tree(name))
         if (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper())
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))
     ]

@@ -130,3 +130,30 @@ def test_the_last_line_of_a_run_is_the_sum_however_it_ends(tmp_path: Path, comma
     assert ended.returncode == (command == "false"), ended.stderr
     told = ["FLAKY: a.py::test_one b.py::test_two", "10 passed, 0 failed, 1 skipped"]
     assert ended.stdout.splitlines() == [*([] if command == "false" else ["well"]), *told]
+
+
+@pytest.mark.parametrize(("status", "told"), [(0, "With the newest libraries: "), (1, "THE NEWEST LIBRARIES FAIL: ")])
+def test_what_fails_with_the_newest_libraries_is_told_at_the_end_and_fails_nothing(
+    tmp_path: Path, status: int, told: str
+) -> None:
+    (tmp_path / ".lab").mkdir()
+    (tmp_path / "tests").mkdir()
+    shutil.copy(totals.__file__, tmp_path / "tests")
+    (tmp_path / "make").write_text(f"#!/bin/sh\necho newer than pinned: a==2\necho it ran $1\nexit {status}\n")
+    (tmp_path / "make").chmod(0o755)
+    script = """
+        set -euo pipefail
+        eval "$(sed -n -e '/^finish() {/,/^}/p' -e '/^newest() {/,/^}/p' "$RUN")"
+        logs=() background=
+        trap finish EXIT
+        newest >.lab/newest-said.log
+    """
+    environment = {**os.environ, "RUN": str(ROOT / ".ci/run"), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "it ran newest" in ended.stdout
+    *_, summary, newer, _total = ended.stdout.splitlines()
+    assert summary.startswith(told)
+    assert newer == "newer than pinned: a==2"

@@ -30,6 +30,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import c
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from tests.chaos import trees
+from tests.chaos.mutants import __main__ as fitting
 from tests.chaos.mutants import known, rounds
 from tests.chaos.mutants.mutant import ROOT, Edit, Mutant
 from tests.unit.plugins.plugin_utils.silent_nodes import test_dead_nodes
@@ -69,6 +70,17 @@ def test_a_mutant_whose_text_is_gone_does_not_apply(tmp_path: Path) -> None:
         Edit("rule.py", "safe = True", "safe = False").apply(tmp_path)
     with pytest.raises(ValueError, match="0 times"):
         Edit("rule.py", "gone", "").apply(tmp_path)
+
+
+def test_the_command_of_make_check_names_each_mutant_whose_text_is_gone() -> None:
+    assert not fitting.unfit(fitting.ALL)
+    gone = (Edit("galaxy.yml", "no such text", ""), Edit("no/such/file.py", "", ""))
+    there = Mutant("there", 0, "", (Edit("galaxy.yml", "namespace: roundsman\n", ""),))
+    found = fitting.unfit((Mutant("gone", 0, "", gone), there))
+    assert [line.split("\n")[0] for line in found] == [
+        "gone: galaxy.yml has 0 times, and not once:",
+        f"gone: [Errno 2] No such file or directory: '{ROOT / 'no/such/file.py'}'",
+    ]
 
 
 def fenced_after_a_reading(module: Any) -> Any:

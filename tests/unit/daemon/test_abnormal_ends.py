@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import __main__ as daemon_program
 from ansible_collections.roundsman.cluster.daemon import abnormal_ends
+from ansible_collections.roundsman.cluster.daemon.maintenance import polling
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -22,35 +25,40 @@ from tests.unit.daemon.api.reached import livelock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
     import httpx
 
-PROGRAM = """
-import os
-import sys
-from pathlib import Path
-from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
-from ansible_collections.roundsman.cluster.daemon.maintenance import polling
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
-once = polling.Poll.once
-async def poll(self):
-    if self._configuration.current.maintenance.settings.diagnose_interval == 61:
-        raise OverflowError("port must be 0-65535")
-    await once(self)
-polling.Poll.once = poll
-write, sync, switch = store.write, os.fsync, Path(sys.argv.pop(1))
-def fail(*arguments):
-    if switch.exists() and not switch.read_text():
-        raise MemoryError("no memory for 20 MiB")
-    return write(*arguments)
-def fail_to_sync(descriptor):
-    if switch.exists() and (code := switch.read_text()):
-        raise OSError(int(code), os.strerror(int(code)))
-    return sync(descriptor)
-store.write, os.fsync = fail, fail_to_sync
-daemon.main()
-"""
+FORKS = multiprocessing.get_context("forkserver")
+"""Each daemon is a process of its own, forked from one that has imported what it takes."""
+FORKS.set_forkserver_preload([daemon_program.__name__])
+
+
+def run(switch: Path, arguments: list[str], said: Path, ready: Connection) -> None:
+    """A daemon's process, from its start to its end; what it says on its standard error is in a file."""
+    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    once, write, sync = polling.Poll.once, store.write, os.fsync
+
+    async def poll(self: polling.Poll) -> None:
+        if self._configuration.current.maintenance.settings.diagnose_interval == 61:
+            raise OverflowError("port must be 0-65535")
+        await once(self)
+
+    def fail(*given: Any) -> Any:
+        if switch.exists() and not switch.read_text():
+            raise MemoryError("no memory for 20 MiB")
+        return write(*given)
+
+    def fail_to_sync(descriptor: int) -> None:
+        if switch.exists() and (code := switch.read_text()):
+            raise OSError(int(code), os.strerror(int(code)))
+        sync(descriptor)
+
+    polling.Poll.once, store.write, os.fsync = poll, fail, fail_to_sync  # type: ignore[method-assign,assignment]
+    sys.argv = ["roundsmand", *arguments, "--ready-fd", str(ready.fileno())]
+    daemon_program.main()
 
 
 class Daemon:
@@ -65,7 +73,8 @@ class Daemon:
         settings = {"warm_ansible": False}
         self.where.daemon_settings.write_text(json.dumps(settings))
         self.switch = folder / "switch"
-        self.process: subprocess.Popen[str] | None = None
+        self.said = folder / "said"
+        self.process: ForkServerProcess | None = None
 
     def start(self) -> None:
         assert self._started() == b"ready\n", self.end()[1]
@@ -76,12 +85,12 @@ class Daemon:
         return self.end()
 
     def _started(self) -> bytes:
-        ready, tell = os.pipe()
-        arguments = ["--root", str(self.where.root), "--port", "0", "--bind", "127.0.0.1", "--ready-fd", str(tell)]
-        command = [sys.executable, "-c", PROGRAM, str(self.switch), *arguments]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(tell,))
-        os.close(tell)
-        with os.fdopen(ready, "rb") as stream:
+        ready, tell = FORKS.Pipe(duplex=False)
+        arguments = ["--root", str(self.where.root), "--port", "0", "--bind", "127.0.0.1"]
+        self.process = FORKS.Process(target=run, args=(self.switch, arguments, self.said, tell))
+        self.process.start()
+        tell.close()
+        with os.fdopen(os.dup(ready.fileno()), "rb") as stream:
             return stream.readline()
 
     def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
@@ -99,12 +108,13 @@ class Daemon:
 
     def end(self) -> tuple[int, str]:
         assert self.process is not None
-        said = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, said
+        self.process.join(60)
+        assert self.process.exitcode is not None
+        return self.process.exitcode, self.said.read_text()
 
     def stop(self) -> tuple[int, str]:
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
+        self.process.terminate()
         return self.end()
 
 
@@ -112,9 +122,9 @@ class Daemon:
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     one = Daemon(tmp_path)
     yield one
-    if one.process is not None and one.process.poll() is None:
+    if one.process is not None and one.process.is_alive():
         one.process.kill()
-        one.process.communicate()
+        one.process.join()
 
 
 def test_after_the_third_unforeseen_exception_in_five_minutes_the_next_start_is_read_only(daemon: Daemon) -> None:
@@ -295,7 +305,8 @@ def test_after_kill_9_and_clean_stops_no_start_is_read_only(daemon: Daemon) -> N
         daemon.start()
         assert daemon.ask("GET", "/1/health").status_code == 200
         assert daemon.process is not None
-        daemon.process.send_signal(number)
+        assert daemon.process.pid is not None
+        os.kill(daemon.process.pid, number)
         assert daemon.end()[0] == (0 if number == signal.SIGTERM else -number)
 
 

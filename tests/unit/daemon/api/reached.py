@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
-    import pytest
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 
@@ -69,6 +69,37 @@ def reach(
         await running.queue.stop()
 
     asyncio.run(scenario())
+
+
+def wrong_rows(
+    folder: Path, rows: Sequence[Any], check: Callable[..., Awaitable[None]], **options: Any
+) -> dict[str, AssertionError]:
+    """What is wrong with which rows of a table: all are checked on one service, as none of them changes anything."""
+    found: dict[str, AssertionError] = {}
+
+    async def act(one: Reached) -> None:
+        for row in rows:
+            try:
+                await check(one, *row)
+            except AssertionError as error:
+                found[repr(row)] = error
+
+    with pytest.MonkeyPatch.context() as patch:
+        reach(folder, patch, act, is_local=True, **options)
+    return found
+
+
+async def makes_no_job(one: Reached, asked: tuple[str, str, Any], status: int, told: str) -> None:
+    """Ask for what is refused, with a text that begins as `told`."""
+    found = await one.refused(*asked)
+    assert (found[0], found[1][: len(told)]) == (status, told)
+    assert (await one.ask("GET", "/2/jobs")).json() == []
+
+
+def is_right(row: Sequence[Any], wrong: dict[str, AssertionError]) -> None:
+    """Fail with what is wrong with a row, if anything is."""
+    if repr(row) in wrong:
+        raise wrong[repr(row)]
 
 
 @contextlib.contextmanager

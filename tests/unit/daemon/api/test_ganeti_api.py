@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 
 from tests.unit.daemon import twins
-from tests.unit.daemon.api.reached import Reached, reach
+from tests.unit.daemon.api.reached import Reached, is_right, reach, wrong_rows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -306,41 +306,44 @@ def test_a_change_of_a_job_is_waited_for(local: Callable[..., None]) -> None:
     local(act, outcomes={"power": "held"})
 
 
-@pytest.mark.parametrize(
-    ("qfilter", "names"),
-    [
-        (["?", "offline"], []),
-        (["!", ["==", "name", "node1"]], ["node2", "node3", "node4"]),
-        (["|", ["=", "name", "node1"], ["=~", "name", "^node[34]$"]], ["node1", "node3", "node4"]),
-        (["&", ["=*", "name", "node*"], ["=[]", "pinst_list", "instance1"]], ["node2"]),
-        (["!=", "role", "M"], ["node2", "node3", "node4"]),
-        (["<", "pinst_cnt", 0], []),
-        (None, ["node1", "node2", "node3", "node4"]),
-    ],
-)
-def test_a_query_is_filtered(local: Callable[..., None], qfilter: Any, names: list[str]) -> None:
-    async def act(one: Reached) -> None:
+FILTERED: list[tuple[Any, list[str]]] = [
+    (["?", "offline"], []),
+    (["!", ["==", "name", "node1"]], ["node2", "node3", "node4"]),
+    (["|", ["=", "name", "node1"], ["=~", "name", "^node[34]$"]], ["node1", "node3", "node4"]),
+    (["&", ["=*", "name", "node*"], ["=[]", "pinst_list", "instance1"]], ["node2"]),
+    (["!=", "role", "M"], ["node2", "node3", "node4"]),
+    (["<", "pinst_cnt", 0], []),
+    (None, ["node1", "node2", "node3", "node4"]),
+]
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AssertionError]:
+    async def check(one: Reached, qfilter: Any, names: list[str]) -> None:
         body = {"fields": ["name", "powered", "nonsense"], "qfilter": qfilter}
         found = await told(one, "/2/query/node", "PUT", body)
         assert [row[0] for row in found["data"]] == [[0, name] for name in names]
         assert all(row[1:] == [[0, True], [1, None]] for row in found["data"])
         assert [column["kind"] for column in found["fields"]] == ["text", "bool", "unknown"]
 
-    local(act)
+    return wrong_rows(tmp_path_factory.mktemp("filtered"), FILTERED, check)
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        (["name", "role", "name"], "fields: 'name' is there twice: name each field once"),
-        ([f"field{number}" for number in range(61)], "60"),
-        (["name"] * 8000, "60"),
-    ],
-)
-def test_a_query_names_each_field_once_and_not_more_than_there_are(
-    local: Callable[..., None], names: list[str], text: str
-) -> None:
-    async def act(one: Reached) -> None:
+@pytest.mark.parametrize(("qfilter", "names"), FILTERED)
+def test_a_query_is_filtered(filtered: dict[str, AssertionError], qfilter: Any, names: list[str]) -> None:
+    is_right((qfilter, names), filtered)
+
+
+TOO_MANY_FIELDS: list[tuple[list[str], str]] = [
+    (["name", "role", "name"], "fields: 'name' is there twice: name each field once"),
+    ([f"field{number}" for number in range(61)], "60"),
+    (["name"] * 8000, "60"),
+]
+
+
+@pytest.fixture(scope="module")
+def too_many_fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AssertionError]:
+    async def check(one: Reached, names: list[str], text: str) -> None:
         listed = ",".join(names)
         for status, told_text in (
             await one.refused("GET", f"/2/query/node?fields={listed}"),
@@ -351,7 +354,14 @@ def test_a_query_names_each_field_once_and_not_more_than_there_are(
             assert text in told_text
             assert "\n" not in told_text
 
-    local(act)
+    return wrong_rows(tmp_path_factory.mktemp("too_many_fields"), TOO_MANY_FIELDS, check)
+
+
+@pytest.mark.parametrize(("names", "text"), TOO_MANY_FIELDS)
+def test_a_query_names_each_field_once_and_not_more_than_there_are(
+    too_many_fields: dict[str, AssertionError], names: list[str], text: str
+) -> None:
+    is_right((names, text), too_many_fields)
 
 
 def test_a_query_has_at_most_so_many_operators(local: Callable[..., None]) -> None:

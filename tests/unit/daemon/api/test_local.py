@@ -9,7 +9,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import st
 
 from tests.unit import other_users
 from tests.unit.daemon import twins
-from tests.unit.daemon.api.reached import Reached, livelock, reach
+from tests.unit.daemon.api.reached import Reached, is_right, livelock, reach, wrong_rows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,81 +30,87 @@ def uuid(one: Reached, name: str = "node2") -> str:
     return one.running.configuration.current.node(name).uuid
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
-    [
-        ("PUT", "/2/nodes/node9/role", "drained", 404),
-        ("PUT", "/2/nodes/node1/role", "drained", 409),
-        ("PUT", "/2/nodes/node1/role?force=1", "offline", 409),
-        ("PUT", "/2/nodes/node2/role", "king", 400),
-        ("PUT", "/2/nodes/node2/role", "master", 400),
-        ("PUT", "/2/nodes/node2/role", {"role": "drained"}, 400),
-        ("PUT", "/2/nodes/node2/role?force=maybe", "drained", 400),
-        ("PUT", "/2/nodes/node2/role", None, 400),
-        ("PUT", "/2/nodes/node9/power", {"command": "on"}, 404),
-        ("PUT", "/2/nodes/node1/power", {"command": "off"}, 409),
-        ("PUT", "/2/nodes/node2/power", {"command": "health; reboot"}, 400),
-        ("PUT", "/2/nodes/node2/power", {"command": "on", "forse": True}, 400),
-        ("PUT", "/2/nodes/node2/power", {"command": "on", "priority": -21}, 400),
-        ("PUT", "/2/nodes/node2/power", {"command": "on", "power_delay": -1}, 400),
-        ("PUT", "/2/power", {"command": "on", "nodes": []}, 400),
-        ("PUT", "/2/power", {"command": "on", "nodes": ["node2", "node9"]}, 404),
-        ("PUT", "/2/power", {"command": "off", "nodes": ["node2", "node1"]}, 409),
-        ("PUT", "/2/health", {}, 400),
-        ("PUT", "/2/nodes/node9/health", None, 404),
-        ("POST", "/2/nodes/node9/evacuate", {}, 404),
-        ("POST", "/2/nodes/node2/evacuate", {"mode": "everything"}, 400),
-        ("POST", "/2/nodes/node2/evacuate", {"remote_node": "node3"}, 400),
-        ("POST", "/2/nodes/node2/migrate", {"mode": "non-live"}, 400),
-        ("PUT", "/2/instances/instance99/migrate", {}, 404),
-        ("PUT", "/2/instances/instance1/migrate", {"cleanup": True}, 400),
-        ("PUT", "/2/instances/instance1/startup?no_remember=1", None, 400),
-        ("POST", "/2/instances/instance1/replace-disks", None, 400),
-        ("POST", "/2/instances/instance1/replace-disks", {"mode": "replace_auto"}, 400),
-        ("GET", "/2/jobs/99", None, 404),
-        ("GET", "/2/jobs/99/wait", None, 404),
-        ("DELETE", "/2/jobs/99", None, 404),
-        ("GET", "/2/jobs/-1", None, 404),
-        ("GET", "/2/jobs/x", None, 400),
-        ("GET", "/2/jobs/1/wait?timeout=nan", None, 400),
-        ("PUT", "/2/incidents/nothing/cancel", None, 404),
-        ("PUT", "/2/incidents/nothing/ack", None, 404),
-        ("GET", "/2/incidents/nothing", None, 404),
-        ("PUT", "/2/pause", {}, 400),
-        ("GET", "/2/nodes/node9/tags", None, 404),
-        ("PUT", "/2/nodes/node9/tags?tag=x", None, 404),
-        ("PUT", "/2/nodes/node2/tags", None, 400),
-        ("PUT", "/2/nodes/node2/tags?tag=", None, 400),
-        ("PUT", "/2/nodes/node2/tags?tag=a", ["b"], 400),
-        ("DELETE", "/2/nodes/node2/tags", None, 400),
-        ("GET", "/2/query/moon?fields=name", None, 404),
-        ("GET", "/2/query/node", None, 400),
-        ("PUT", "/2/query/node", {"fields": ["name"], "qfilter": ["=~", "name", "(a+)+"]}, 400),
-        ("PUT", "/2/query/node", {"fields": ["name"], "qfilter": ["==", "nonsense", 1]}, 400),
-        ("GET", "/2/filters/nothing", None, 404),
-        ("DELETE", "/2/filters/nothing", None, 404),
-        ("PUT", "/2/filters/nothing", {}, 400),
-        ("POST", "/2/filters", {"action": "EXPLODE"}, 400),
-        ("POST", "/2/record", {"owner": "a", "livelock": "a"}, 400),
-        ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {"node/x": "tight"}}, 400),
-        ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {}, "time_limit": 0}, 400),
-        ("PUT", "/2/pause?dry-run=1", {"reason": "tea"}, 400),
-        ("PUT", "/2/pause?dry-run=yes", {"reason": "tea"}, 400),
-        ("POST", "/2/filters?dry-run=1", {"action": "REJECT", "priority": 0}, 400),
-        ("PATCH", "/2/jobs", None, 405),
-        ("GET", "/2/nothing", None, 404),
-    ],
-)
-def test_bad_input_is_refused_with_one_sentence_and_changes_nothing(
-    local: Callable[..., None], method: str, path: str, body: Any, status: int
-) -> None:
-    async def act(one: Reached) -> None:
-        before = one.running.configuration.current
-        assert (await one.refused(method, path, body))[0] == status
-        assert one.running.configuration.current is before
-        assert one.running.queue.jobs == {}
+REFUSED: list[tuple[str, str, Any, int]] = [
+    ("PUT", "/2/nodes/node9/role", "drained", 404),
+    ("PUT", "/2/nodes/node1/role", "drained", 409),
+    ("PUT", "/2/nodes/node1/role?force=1", "offline", 409),
+    ("PUT", "/2/nodes/node2/role", "king", 400),
+    ("PUT", "/2/nodes/node2/role", "master", 400),
+    ("PUT", "/2/nodes/node2/role", {"role": "drained"}, 400),
+    ("PUT", "/2/nodes/node2/role?force=maybe", "drained", 400),
+    ("PUT", "/2/nodes/node2/role", None, 400),
+    ("PUT", "/2/nodes/node9/power", {"command": "on"}, 404),
+    ("PUT", "/2/nodes/node1/power", {"command": "off"}, 409),
+    ("PUT", "/2/nodes/node2/power", {"command": "health; reboot"}, 400),
+    ("PUT", "/2/nodes/node2/power", {"command": "on", "forse": True}, 400),
+    ("PUT", "/2/nodes/node2/power", {"command": "on", "priority": -21}, 400),
+    ("PUT", "/2/nodes/node2/power", {"command": "on", "power_delay": -1}, 400),
+    ("PUT", "/2/power", {"command": "on", "nodes": []}, 400),
+    ("PUT", "/2/power", {"command": "on", "nodes": ["node2", "node9"]}, 404),
+    ("PUT", "/2/power", {"command": "off", "nodes": ["node2", "node1"]}, 409),
+    ("PUT", "/2/health", {}, 400),
+    ("PUT", "/2/nodes/node9/health", None, 404),
+    ("POST", "/2/nodes/node9/evacuate", {}, 404),
+    ("POST", "/2/nodes/node2/evacuate", {"mode": "everything"}, 400),
+    ("POST", "/2/nodes/node2/evacuate", {"remote_node": "node3"}, 400),
+    ("POST", "/2/nodes/node2/migrate", {"mode": "non-live"}, 400),
+    ("PUT", "/2/instances/instance99/migrate", {}, 404),
+    ("PUT", "/2/instances/instance1/migrate", {"cleanup": True}, 400),
+    ("PUT", "/2/instances/instance1/startup?no_remember=1", None, 400),
+    ("POST", "/2/instances/instance1/replace-disks", None, 400),
+    ("POST", "/2/instances/instance1/replace-disks", {"mode": "replace_auto"}, 400),
+    ("GET", "/2/jobs/99", None, 404),
+    ("GET", "/2/jobs/99/wait", None, 404),
+    ("DELETE", "/2/jobs/99", None, 404),
+    ("GET", "/2/jobs/-1", None, 404),
+    ("GET", "/2/jobs/x", None, 400),
+    ("GET", "/2/jobs/1/wait?timeout=nan", None, 400),
+    ("PUT", "/2/incidents/nothing/cancel", None, 404),
+    ("PUT", "/2/incidents/nothing/ack", None, 404),
+    ("GET", "/2/incidents/nothing", None, 404),
+    ("PUT", "/2/pause", {}, 400),
+    ("GET", "/2/nodes/node9/tags", None, 404),
+    ("PUT", "/2/nodes/node9/tags?tag=x", None, 404),
+    ("PUT", "/2/nodes/node2/tags", None, 400),
+    ("PUT", "/2/nodes/node2/tags?tag=", None, 400),
+    ("PUT", "/2/nodes/node2/tags?tag=a", ["b"], 400),
+    ("DELETE", "/2/nodes/node2/tags", None, 400),
+    ("GET", "/2/query/moon?fields=name", None, 404),
+    ("GET", "/2/query/node", None, 400),
+    ("PUT", "/2/query/node", {"fields": ["name"], "qfilter": ["=~", "name", "(a+)+"]}, 400),
+    ("PUT", "/2/query/node", {"fields": ["name"], "qfilter": ["==", "nonsense", 1]}, 400),
+    ("GET", "/2/filters/nothing", None, 404),
+    ("DELETE", "/2/filters/nothing", None, 404),
+    ("PUT", "/2/filters/nothing", {}, 400),
+    ("POST", "/2/filters", {"action": "EXPLODE"}, 400),
+    ("POST", "/2/record", {"owner": "a", "livelock": "a"}, 400),
+    ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {"node/x": "tight"}}, 400),
+    ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {}, "time_limit": 0}, 400),
+    ("PUT", "/2/pause?dry-run=1", {"reason": "tea"}, 400),
+    ("PUT", "/2/pause?dry-run=yes", {"reason": "tea"}, 400),
+    ("POST", "/2/filters?dry-run=1", {"action": "REJECT", "priority": 0}, 400),
+    ("PATCH", "/2/jobs", None, 405),
+    ("GET", "/2/nothing", None, 404),
+]
 
-    local(act)
+
+async def _is_refused_and_changes_nothing(one: Reached, method: str, path: str, body: Any, status: int) -> None:
+    before = one.running.configuration.current
+    assert (await one.refused(method, path, body))[0] == status
+    assert one.running.configuration.current is before
+    assert one.running.queue.jobs == {}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AssertionError]:
+    return wrong_rows(tmp_path_factory.mktemp("refused"), REFUSED, _is_refused_and_changes_nothing)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), REFUSED)
+def test_bad_input_is_refused_with_one_sentence_and_changes_nothing(
+    refused: dict[str, AssertionError], method: str, path: str, body: Any, status: int
+) -> None:
+    is_right((method, path, body, status), refused)
 
 
 def test_no_trial_asked_for_is_no_trial(local: Callable[..., None]) -> None:
@@ -311,19 +317,31 @@ def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(lo
     local(act)
 
 
-@pytest.mark.parametrize("change", [{}, {"change": "explode"}, {"change": "node_powered", "node": 5, "powered": True}])
-def test_what_is_no_change_is_not_recorded(local: Callable[..., None], change: dict[str, Any]) -> None:
-    async def act(one: Reached) -> None:
-        body = {"owner": "a", "livelock": "a", "changes": [change]}
-        assert (await one.refused("POST", "/2/record", body))[0] == 400
+NO_CHANGES: tuple[dict[str, Any], ...] = (
+    {},
+    {"change": "explode"},
+    {"change": "node_powered", "node": 5, "powered": True},
+)
+NO_NAMES = ("", ".", "..", "../hold", "/etc/passwd", "a/b", "a\0b", "x" * 5000, "é", "a\n")
+ASKED_BY_HAND = [
+    *(("/2/record", {"owner": "a", "livelock": "a", "changes": [change]}) for change in NO_CHANGES),
+    *(("/2/hold", {"owner": "a", "livelock": name, "wants": {}}) for name in NO_NAMES),
+]
 
-    local(act)
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory: pytest.TempPathFactory) -> dict[str, AssertionError]:
+    async def check(one: Reached, path: str, body: dict[str, Any]) -> None:
+        assert (await one.refused("POST", path, body))[0] == 400
+
+    return wrong_rows(tmp_path_factory.mktemp("by_hand"), ASKED_BY_HAND, check)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../hold", "/etc/passwd", "a/b", "a\0b", "x" * 5000, "é", "a\n"])
-def test_a_livelock_is_a_plain_name(local: Callable[..., None], name: str) -> None:
-    async def act(one: Reached) -> None:
-        status, _ = await one.refused("POST", "/2/hold", {"owner": "a", "livelock": name, "wants": {}})
-        assert status == 400
+@pytest.mark.parametrize("row", ASKED_BY_HAND[: len(NO_CHANGES)])
+def test_what_is_no_change_is_not_recorded(by_hand: dict[str, AssertionError], row: tuple[str, Any]) -> None:
+    is_right(row, by_hand)
 
-    local(act)
+
+@pytest.mark.parametrize("row", ASKED_BY_HAND[len(NO_CHANGES) :], ids=[f"{name[:10]!r}" for name in NO_NAMES])
+def test_a_livelock_is_a_plain_name(by_hand: dict[str, AssertionError], row: tuple[str, Any]) -> None:
+    is_right(row, by_hand)

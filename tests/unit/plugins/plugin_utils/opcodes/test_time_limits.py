@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,14 @@ FREE = {
 """What is done on the controller and waits for nothing."""
 
 
+REPAIR_SECONDS = float(yaml.safe_load(repair_command.DOCUMENTATION)["options"]["time_limit"]["default"])
+
+
+@functools.cache
+def content(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
 @dataclasses.dataclass(frozen=True)
 class Costs:
     """What the tasks of a play may take for an instance; nodes are looked at one after the other."""
@@ -94,7 +103,7 @@ class Costs:
     nodes: int
 
     def tasks(self, path: Path, depth: int = 0) -> float:
-        return sum(self.task(task, path, depth) for task in yaml.safe_load(path.read_text()))
+        return sum(self.task(task, path, depth) for task in content(path))
 
     def task(self, task: dict[str, Any], path: Path, depth: int = 0) -> float:
         if "block" in task:
@@ -150,7 +159,7 @@ class Costs:
             "instance_info": hypervisor + (lock + recovery if "interrupted" in given else 0.0),
             "drbd_info": 15 + programs.TIME_LIMIT,
             "drbd_repair": lock + programs.TIME_LIMIT,
-            "repair_command": float(yaml.safe_load(repair_command.DOCUMENTATION)["options"]["time_limit"]["default"]),
+            "repair_command": REPAIR_SECONDS,
             "diagnose": 60.0,
             "helper_program_info": 0.0,
             "node_answers": reaching.PORT_SECONDS,
@@ -162,7 +171,7 @@ class Costs:
 
 def longest_of(template: str) -> float:
     """The largest number that a template of the role `instance` may be, by the variables that it names."""
-    variables = yaml.safe_load((ROLES / "instance/vars/main.yml").read_text())
+    variables = content(ROLES / "instance/vars/main.yml")
     return max((value for name, value in variables.items() if name in template and isinstance(value, int)), default=0)
 
 
@@ -177,7 +186,7 @@ def play_seconds(kind: str, costs: Costs) -> float:
         roles = [role for role in ("instance", "node", "repair") if (ROLES / role / "tasks" / f"{kind}.yml").exists()]
         (role,) = roles
         return costs.tasks(ROLES / role / "tasks" / f"{kind}.yml")
-    for play in yaml.safe_load(own.read_text()):
+    for play in content(own):
         if "ansible.builtin.import_playbook" in play:
             seconds += OS_PLAYBOOK
         for task in play.get("tasks", []):
@@ -212,7 +221,7 @@ def test_a_node_that_hangs_ends_the_removal_of_a_replica_at_a_step_that_could_no
     made, costs = left_replica.RemoveReplica("i1", "n10"), Costs(known.instance("i1"), 1)
     variables, timeouts = made.variables(known), []
     path = ROLES / "instance/tasks/remove_replica.yml"
-    for task in yaml.safe_load(path.read_text()):
+    for task in content(path):
         if cost := costs.task(task, path):
             timeout = str(task.get("timeout") or task["vars"]["instance_disks_timeout"])
             (name,) = re.findall(r"step\.(\w+_seconds)", timeout)
