@@ -13,22 +13,18 @@ from . import targets, ways
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ..disks.possible_loss import Answer
+    from .basis import Basis
     from .room import Room
 
 
 def plan(
-    cluster: clusters.Cluster,
+    basis: Basis,
     node_uuid: str,
     *,
     failover: bool,
-    avoid: Collection[str],
     taken: Mapping[str, str],
     room: Room,
     which: Callable[[clusters.Instance], bool] | None = None,
-    leaving: Collection[str] = (),
-    recovered: Collection[str] = (),
-    evidence: Mapping[str, Answer] | None = None,
     exhausted: Mapping[str, Refusal] | None = None,
 ) -> Plan:
     """Every instance leaves by one move or is refused; no move counts on room that another one frees.
@@ -39,16 +35,15 @@ def plan(
     An instance whose replica finds no room leaves by a move, and its replica is refused. The notes are the failures
     that the cluster no longer survives then.
 
-    `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
-    another evacuation of the round, or an unfinished job, moves, each with that in words; `which`
-    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `recovered` and
-    `evidence` as for `rounds.plan`, and `exhausted` are the instances (UUID) that are not moved any more, and why.
-    `room` is that of the round and is used up. Targets are chosen instance by instance, by the score of the cluster
-    after each (`prospects.py`); one choice costs O(nodes² + instances).
+    `failover` forbids live migration; `taken` are the instances (UUID) that another evacuation of the round, or an
+    unfinished job, moves, each with that in words; `which` says which instances are meant, by default all; `exhausted`
+    are the instances (UUID) that are not moved any more, and why. `room` is that of the round and is used up. Targets
+    are chosen instance by instance, by the score of the cluster after each (`prospects.py`); one choice costs
+    O(nodes² + instances).
     """
-    node = cluster.node(node_uuid)
-    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving, recovered=recovered)
-    ways_out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
+    node = basis.cluster.node(node_uuid)
+    lookout = targets.Targets(basis, room=room, source=node.uuid)
+    ways_out = ways.Ways(basis, node, failover=failover, lookout=lookout, room=room)
     n_plus_1 = Survival(room)
     moves: list[Move] = []
     later: list[Move] = []

@@ -147,11 +147,11 @@ class State:
 
 def build(cluster: model.Model) -> State:
     """The state of a cluster as its source says it; O(nodes² + instances)."""
-    exclusion = tags.exclusion(cluster)
-    tag_ids = _ids(tag for mine in exclusion for tag in mine)
-    location_ids = _ids(tag for mine in tags.locations(cluster) for tag in sorted(mine))
-    nodes = columns.nodes_of(cluster, tag_ids=tag_ids, location_ids=location_ids)
-    instances = columns.instances_of(cluster, exclusion=exclusion, tag_ids=tag_ids, location_ids=location_ids)
+    steering = tags.steering(cluster)
+    tag_ids = _ids(tag for mine in steering.exclusion for tag in mine)
+    location_ids = _ids(tag for mine in steering.locations for tag in sorted(mine))
+    nodes = columns.nodes_of(cluster, steering, tag_ids=tag_ids, location_ids=location_ids)
+    instances = columns.instances_of(cluster, steering, tag_ids=tag_ids, location_ids=location_ids)
     placed = nodes.locations.astype(float)
     found = State(
         cluster,

@@ -8,6 +8,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks imp
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, moving, room, waves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.basis import Basis
 
 from . import steps, tables
 
@@ -34,7 +35,7 @@ def _plan(
 ) -> Evacuated:
     cluster = tables.read(table)
     plan = evacuation.plan(
-        cluster, "u-node1", failover=failover, avoid=avoid, taken=taken or {}, room=room.Room(cluster)
+        Basis(cluster, avoid=avoid), "u-node1", failover=failover, taken=taken or {}, room=room.Room(cluster)
     )
     jobs = moving.Jobs(
         cluster,
@@ -89,7 +90,7 @@ def _of_parted(table: str, *, failover: bool = False) -> Evacuated:
     cluster = tables.read(table)
     parted = dataclasses.replace(cluster.instance("instance1"), parted=replicas.Parted(100.0, 90.0, "u-node1"))
     cluster = clusters.with_instance(cluster, parted)
-    plan = evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=room.Room(cluster))
+    plan = evacuation.plan(Basis(cluster), "u-node1", failover=failover, taken={}, room=room.Room(cluster))
     return Evacuated(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals, plan.notes)
 
 
@@ -678,7 +679,7 @@ def test_two_evacuations_of_a_round_share_no_room() -> None:
     )
     shared, avoid = room.Room(cluster), {"u-node1", "u-node2"}
     first, second = (
-        evacuation.plan(cluster, node, failover=False, avoid=avoid, taken={}, room=shared)
+        evacuation.plan(Basis(cluster, avoid=avoid), node, failover=False, taken={}, room=shared)
         for node in ("u-node1", "u-node2")
     )
     assert len(first.moves) == 1
@@ -723,7 +724,7 @@ def test_no_more_moves_run_at_the_evacuated_node_than_the_limit() -> None:
 
 def test_a_node_without_instances_needs_no_moves() -> None:
     cluster = tables.read(NODES)
-    empty = evacuation.plan(cluster, "u-node1", failover=False, avoid=(), taken={}, room=room.Room(cluster))
+    empty = evacuation.plan(Basis(cluster), "u-node1", failover=False, taken={}, room=room.Room(cluster))
     assert empty == Plan()
 
 
@@ -766,7 +767,7 @@ def test_what_a_migration_may_have_taken_to_a_node_goes_there_or_waits_for_it(
         cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("u-node1"), offline=True))
 
     def planned(seen: clusters.Cluster) -> Evacuated:
-        found = evacuation.plan(seen, "u-node1", failover=True, avoid=(), taken={}, room=room.Room(seen))
+        found = evacuation.plan(Basis(seen), "u-node1", failover=True, taken={}, room=room.Room(seen))
         return Evacuated(moving.Jobs(seen, failover=True).make_all(found.moves), found.refusals, found.notes)
 
     (job,) = planned(cluster).jobs

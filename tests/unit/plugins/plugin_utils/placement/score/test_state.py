@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import numpy as np
 import pytest
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import tags
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import columns, oracle, scoring, state
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def numbers(found: state.State) -> dict[str, columns.Numbers]:
 def one_by_one(made: state.State) -> dict[str, columns.Numbers]:
     """The columns of the nodes when each instance is counted by itself, where it is."""
     tag_ids, location_ids = ({name: at for at, name in enumerate(names)} for names in (made.tags, made.locations))
-    nodes = columns.nodes_of(made.cluster, tag_ids=tag_ids, location_ids=location_ids)
+    nodes = columns.nodes_of(made.cluster, tags.steering(made.cluster), tag_ids=tag_ids, location_ids=location_ids)
     found, started = replace(made, nodes=nodes), np.zeros(len(nodes.names))
     nodes.memory_expected[:] = made.f_mem
     for number, one in enumerate(made.cluster.instances):
