@@ -319,9 +319,8 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
 
 def to_confirm(node: clusters.Node) -> str:
     """What a person must see and say of a node of which no BMC tells."""
-    return (
-        f"a person who sees that {node.name} is off, keeps it so, and says it: `roundsman node confirm-off {node.name}`"
-    )
+    name = node.name
+    return f"a check on site that {name} is off and will stay off, then `roundsman node confirm-off {name}`"
 
 
 def lived_text(node: clusters.Node) -> str:
