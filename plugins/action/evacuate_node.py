@@ -133,7 +133,7 @@ def _plan(
     cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, possible_loss.Answer]
 ) -> Planned:
     basis = Basis(cluster, avoid=rounds.no_targets(cluster), evidence=proof)
-    plan = evacuation.plan(basis, cluster.node(name).uuid, failover=failover, taken={}, room=Room(cluster))
+    plan = evacuation.plan(basis, cluster.node(name).uuid, failover=failover, room=Room(cluster))
     return Planned(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals)
 
 

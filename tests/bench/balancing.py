@@ -114,7 +114,7 @@ def evacuation() -> list[str]:
 
 
 def _evacuated(cluster: clusters.Cluster, node: str) -> Plan:
-    return evacuations.plan(Basis(cluster), node, failover=False, taken={}, room=room.Room(cluster))
+    return evacuations.plan(Basis(cluster), node, failover=False, room=room.Room(cluster))
 
 
 def in_rounds() -> list[str]:

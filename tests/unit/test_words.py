@@ -127,6 +127,9 @@ def test_a_word_that_is_replaced_is_found(text: str) -> None:
     assert wrong(text)
 
 
-@pytest.mark.parametrize("text", ["a recommended node", "a stranger", "a departed node", "let it write", "`lab mend`", "```\ntests.testbed mend\n```"])
+@pytest.mark.parametrize(
+    "text",
+    ["a recommended node", "a stranger", "a departed node", "`lab mend`", "```\ntests.testbed mend\n```"],
+)
 def test_other_words_and_code_are_not(text: str) -> None:
     assert wrong(text) == []

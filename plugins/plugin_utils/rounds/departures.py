@@ -36,7 +36,7 @@ def of_nodes(
     refusals: list[Refusal] = []
     lost: dict[str, None] = {}
     for uuid in leaving:
-        plan = evacuation.plan(basis, uuid, failover=failover, taken={}, room=room, which=_meant(uuid, scope, leaving))
+        plan = evacuation.plan(basis, uuid, failover=failover, room=room, which=_meant(uuid, scope, leaving))
         moves += _without_replicas(plan.moves) if scope is Scope.PRIMARY else plan.moves
         refusals += plan.refusals
         lost |= dict.fromkeys(plan.notes)

@@ -18,6 +18,8 @@ from .room import NOTHING_CLAIMED, Room
 if TYPE_CHECKING:
     from ..cluster import incidents
 
+MOVES_ALREADY = Refusal("", "another evacuation moves it")
+
 
 def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """While maintenance is paused, or an emergency power off stands, nothing is done for anybody."""
@@ -45,6 +47,17 @@ def held(
         or awaited(cluster, incident, claims)
         or capacity(cluster, incident, begun=begun, avoid=avoid, claims=claims)
     )
+
+
+def preceded(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
+    """The death of a node comes before what it asked for; of one that is back what is left is done beside all else."""
+    of_node = [each for each in cluster.maintenance.incidents if each.node == incident.node and not each.returned_at]
+    deaths = [each for each in of_node if each.is_open and each.is_of_a_dead_node]
+    first = incident_rules.most_invasive(deaths or of_node)
+    if first is None or incident.returned_at or first.uuid == incident.uuid:
+        return None
+    reason, unblock = f"waits for incident {first.uuid} of the same node", f"the end of incident {first.uuid}"
+    return _refusal(cluster, incident, reason=reason, unblock=unblock)
 
 
 def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
@@ -166,8 +179,8 @@ def _places(
     """Where the instances that leave, or that jobs move, end, by UUID."""
     basis, room = Basis(cluster), Room(cluster, claims)
     for uuid in sorted(leaving):
-        taken = dict.fromkeys(room.places, "another evacuation")
-        evacuation.plan(basis, uuid, failover=False, taken=taken, room=room)
+        kept = dict.fromkeys(room.places, MOVES_ALREADY)
+        evacuation.plan(basis, uuid, failover=False, room=room, kept=kept)
     return room.places
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain.agent import diagnosis
 from ..cluster import cluster as clusters
@@ -84,7 +84,7 @@ def plan(
         if at_work.get(incident.uuid, False) and incident.is_of_a_dead_node:
             draft.hurry(incident)
     for incident in idle:
-        held = _waits_for_another(cluster, incident)
+        held = guards.preceded(cluster, incident)
         if held is not None:
             draft.refuse(held)
         elif incident.evacuates:
@@ -131,21 +131,6 @@ def recovered(cluster: clusters.Cluster, is_ok_since: Callable[[str, float], boo
     return frozenset(node for node, since in failed.items() if node not in busy and is_ok_since(node, since))
 
 
-def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
-    """The death of a node comes before what it asked for; of one that is back what is left is done beside all else."""
-    of_node = [each for each in cluster.maintenance.incidents if each.node == incident.node and not each.returned_at]
-    deaths = [each for each in of_node if each.is_open and each.is_of_a_dead_node]
-    first = incidents.most_invasive(deaths or of_node)
-    if first is None or incident.returned_at or first.uuid == incident.uuid:
-        return None
-    return Refusal(
-        subject=cluster.node_name(incident.node),
-        reason=f"waits for incident {first.uuid} of the same node",
-        unblock=f"the end of incident {first.uuid}",
-        incident=incident.uuid,
-    )
-
-
 class _Draft:
     """A round plan in the making; the room and the waves are shared by all its evacuations."""
 
@@ -185,13 +170,15 @@ class _Draft:
             )
             for incident in known
         }
-        self._taken = {
-            uuid: self._evacuation(incident)
-            for incident in known
-            for uuid in self._unstarted[incident.uuid]
-            if self._is_asked(uuid)
-        }
-        self._taken |= {uuid: self._job(held_by[0]) for uuid, held_by in claims.held_by.items()}
+        self._taken: dict[str, Refusal] = {}
+        for incident in known:
+            self._take(filter(self._is_asked, self._unstarted[incident.uuid]), by=self._evacuation(incident))
+        for uuid, held_by in claims.held_by.items():
+            self._take([uuid], by=self._job(held_by[0]))
+
+    def _take(self, instances: Iterable[str], *, by: str) -> None:
+        """From now on these instances (UUIDs) are kept, as something moves them."""
+        self._taken |= {uuid: _waits(self._cluster.instances[uuid], by) for uuid in instances}
 
     def _job(self, job: unfinished.Job) -> str:
         known = (each for each in self._cluster.maintenance.incidents if each.uuid == job.incident and each.evacuates)
@@ -271,7 +258,7 @@ class _Draft:
         begun = leaving.Evacuation(node.name, incident.uuid, (*drain, *starts), plan.moves, last, maker)
         self._evacuations.append(begun)
         self._left |= {node.uuid} if begun.has_begun else set()
-        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
+        self._take((self._uuids[move.instance] for move in plan.moves), by=self._evacuation(incident))
 
     def _is_final(self, refusal: Refusal, node: clusters.Node, incident: incidents.Incident) -> bool:
         """Whether nothing is to be expected of what is refused.
@@ -297,7 +284,7 @@ class _Draft:
         urgent = tuple(move for move in plan.moves if maker.is_urgent(move))
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         self._evacuations.append(leaving.Evacuation(node.name, incident.uuid, (), urgent, (), maker))
-        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in urgent), self._evacuation(incident))
+        self._take((self._uuids[move.instance] for move in urgent), by=self._evacuation(incident))
 
     def _is_down(self, instance: clusters.Instance, node: clusters.Node) -> bool:
         return instance.primary_node == node.uuid and instance.uuid not in self._taken
@@ -328,10 +315,9 @@ class _Draft:
             self._basis,
             node.uuid,
             failover=_fails_over(incident),
-            taken=self._taken,
             room=self._room,
             which=which,
-            exhausted=self._exhausted.get(incident.uuid),
+            kept={**self._exhausted.get(incident.uuid, {}), **self._taken},
         )
         notes = dict.fromkeys((*self.plan.notes, *plan.notes))
         self.plan = dataclasses.replace(self.plan, notes=tuple(notes))
@@ -349,7 +335,7 @@ class _Draft:
         for uuid in self._unstarted[incident.uuid]:
             instance = self._cluster.instance(uuid)
             primary = self._cluster.node(instance.primary_node)
-            held = evacuation.waits(instance, self._taken) if uuid in self._claims.held_by else None
+            held = self._taken[uuid] if uuid in self._claims.held_by else None
             if held is not None:
                 self.refuse(dataclasses.replace(held, incident=incident.uuid))
                 continue
@@ -378,6 +364,10 @@ class _Draft:
         if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or known_off.is_off(node):
             return ()
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
+
+
+def _waits(instance: clusters.Instance, by: str) -> Refusal:
+    return Refusal(instance.name, f"waits: {instance.name} is moved by {by}", f"the end of {by}")
 
 
 def _found(cluster: clusters.Cluster, incident: incidents.Incident, unstarted: Collection[str]) -> tuple[str, ...]:

@@ -342,11 +342,15 @@ def to_know_power(cluster: clusters.Cluster, node: clusters.Node) -> str:
 
 @dataclass(frozen=True)
 class _Remedies:
-    """What a person can do about a node: whether a BMC commands its power, and what should run on it by the record."""
+    """What a person can do about a node, by whether a BMC commands its power, and by the instances it is primary of."""
 
     node: clusters.Node
     has_bmc: bool
-    running: str
+    primaries: Tuple[clusters.Instance, ...]
+
+    @property
+    def running(self) -> str:
+        return _up(self.primaries)
 
     @property
     def may_run_second_copies(self) -> bool:
@@ -394,7 +398,7 @@ class _Remedies:
 
 
 def _remedies(cluster: clusters.Cluster, node: clusters.Node) -> _Remedies:
-    return _Remedies(node, _has_bmc(cluster, node), _up(cluster.primaries(node.uuid)))
+    return _Remedies(node, _has_bmc(cluster, node), tuple(cluster.primaries(node.uuid)))
 
 
 def _has_bmc(cluster: clusters.Cluster, node: clusters.Node) -> bool:
