@@ -1,4 +1,4 @@
-"""Texts that people read use one word for one thing: pages, help, messages and documentation of modules and roles.
+"""Texts that people read use one word for one thing: pages, help, messages, names of tasks, documentation of modules.
 
 Names, comments and docstrings of the code are no such texts, and code in a page is no sentence.
 """
@@ -50,10 +50,12 @@ REPLACED = {
 WRONG = re.compile(rf"\b({'|'.join(REPLACED)})\b", re.IGNORECASE)
 SCRIPT = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\b[CVOEM]\([^)]*\)", re.DOTALL)
-TASK_NAME = re.compile(r"^ *- name: (.*)$", re.MULTILINE)
+NO_TEXT = re.compile(r"(?:^|(?<=\s))#.*$|\b\w+(?:\.\w+)+", re.MULTILINE)
+"""Comments and variables of a file of tasks."""
 TASKS = (
     "roles/*/tasks/*.yml",
     "roles/*/handlers/*.yml",
+    "roles/*/vars/*.yml",
     *(f"playbooks/{room}*.yml" for room in ("", "opcodes/", "emergency/")),
 )
 PAGES = ("*.md", "docs/**/*.md", "roles/*/README.md", "changelogs/fragments/*.yml", "roles/*/meta/*.yml")
@@ -67,9 +69,10 @@ def texts() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), path.read_text()
     for pattern in TASKS:
         for path in sorted(ROOT.glob(pattern)):
-            yield from ((f"{path.relative_to(ROOT)}: {name}", name) for name in TASK_NAME.findall(path.read_text()))
+            lines = enumerate(NO_TEXT.sub("", path.read_text()).splitlines(), start=1)
+            yield from ((f"{path.relative_to(ROOT)}:{number}", line) for number, line in lines)
     yield "daemon/api/page.html", _of_page((ROOT / "daemon/api/page.html").read_text())
-    for room in ("plugins", "daemon"):
+    for room in ("plugins", "daemon", "roles"):
         for path in sorted((ROOT / room).rglob("*.py")):
             tree = ast.parse(path.read_text())
             yield from ((f"{path.relative_to(ROOT)}:{line}", text) for line, text in _sentences(tree))
