@@ -79,7 +79,7 @@ def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Name
         raise
     except (errors.RoundsmanError, OSError):
         raise
-    except Exception as error:
+    except Exception as error:  # whatever it is, it is counted before it ends the daemon
         if not isinstance(error, failures.Defect):
             LOG.critical("roundsmand ended with an unforeseen exception", exc_info=error)
         ends.record(failures.one_line(str(error) if isinstance(error, failures.Defect) else repr(error)))

@@ -127,7 +127,7 @@ async def _work(service: Service) -> None:
         parts.append(service.warm.run())
     try:
         await asyncio.gather(*parts)
-    except Exception as error:
+    except Exception as error:  # whatever it is, no part of the daemon ends alone
         raise service.failures.end("a part of the daemon", error) from error
 
 

@@ -99,7 +99,7 @@ class Audit:
 
         try:
             await self._app(scope, receive, noted)
-        except Exception:
+        except Exception:  # whatever it is, the write is logged before its door answers
             log(FAILED)
             raise
         finally:

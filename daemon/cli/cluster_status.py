@@ -24,7 +24,6 @@ Explained = Annotated[
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
 TROUBLES_SHOWN = 8
 """Each of so many troubles has a line of its own."""
-OPEN = frozenset({"noted", "pending"})
 All = Annotated[bool, typer.Option("--all", "-a", help="All nodes by group, with what they hold, also those in order.")]
 
 

@@ -26,7 +26,9 @@ app = typer.Typer(help="The configuration as a document.", no_args_is_help=True)
 File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="The document; standard output without it, or with -.")
 ]
-Given = Annotated[Path, typer.Argument(metavar="FILE", help="The document; its checksum need not fit any more.")]
+Given = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Configuration file to import; its checksum is not verified.")
+]
 Version = Annotated[int | None, typer.Option("--version", help="A version of `roundsman config history`.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Even while jobs run that rely on the configuration.")]

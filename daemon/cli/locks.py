@@ -12,7 +12,7 @@ from . import client, output, wording
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-app = typer.Typer(help="Locks: who holds what, and who waits for whom.", no_args_is_help=True)
+app = typer.Typer(help="Locks: their holders and waiters.", no_args_is_help=True)
 NOTHING = "No lock is held."
 
 

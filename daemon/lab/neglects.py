@@ -31,7 +31,7 @@ def never_outdated(
 ) -> Iterator[str]:
     """No secondary that its running primary has lost stays promotable while both nodes answer and somebody listens.
 
-    One that was itself written alone since they parted only a person may give up. `pairs` are the primary and the
+    One that was itself written alone since they disconnected only a person may give up. `pairs` are the primary and the
     secondary of instances as the configuration has them: no others are judged.
     """
     limit = RETRY + QUEUE + REPORTS * seen.poll

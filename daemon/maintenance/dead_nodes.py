@@ -235,7 +235,7 @@ class DeadNodes(parts.Part):
         return {
             incident.node: dead_nodes.Silence(least, incident.ctime)
             for incident in cluster.maintenance.incidents
-            if incident.is_open and not incident.returned_at and dead_nodes.is_of_a_dead_node(incident)
+            if incident.is_open and not incident.returned_at and incident.is_of_a_dead_node
             if incident.node in cluster.nodes and not known_off.is_known_off(cluster.nodes[incident.node])
         }
 

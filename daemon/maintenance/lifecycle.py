@@ -9,7 +9,6 @@ from ...plugins.module_utils.domain.agent import diagnosis
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils.cluster import changes, incidents, tagging
 from ...plugins.plugin_utils.cluster import cluster as clusters
-from ...plugins.plugin_utils.silent_nodes import dead_nodes
 
 
 @dataclass(frozen=True)
@@ -133,13 +132,13 @@ class _Seen:
         reports = [said[node] for said in (self.own, self.dead) if node in said]
         if any(incidents.holds(incident, report) for report in reports):
             return False
-        if dead_nodes.is_of_a_dead_node(incident):
+        if incident.is_of_a_dead_node:
             return incident.returned_at > 0 or incident.uuid in self.returned
         return node in self.own
 
     def has_come_back(self, incident: incidents.Incident) -> bool:
         """Whether an incident is of a dead node that has reported again for the first time since."""
-        return dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at and self.is_over(incident)
+        return incident.is_of_a_dead_node and not incident.returned_at and self.is_over(incident)
 
 
 def _in_service(

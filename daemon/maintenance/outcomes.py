@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import instance_moves
 from ...plugins.plugin_utils.placement import plan
-from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from ..jobs import plays, submission, values
 from . import lifecycle
 
@@ -79,7 +78,7 @@ def _is_judged_by_round(cluster: clusters.Cluster, incident: incidents.Incident)
     """Whether a move that failed is one of many: its instances are down until they have failed over."""
     node = cluster.nodes.get(incident.node)
     is_gone = node is not None and not clusters.reachable(cluster, node)
-    return is_gone or dead_nodes.is_of_a_dead_node(incident)
+    return is_gone or incident.is_of_a_dead_node
 
 
 def _moves(job: values.Job, kinds: frozenset[str]) -> bool:

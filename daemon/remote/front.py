@@ -7,8 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.plugin_utils.settings import permissions
 from ..serving import problems
-from . import access, authentication, forwarding
+from . import authentication, forwarding
+from .users import Access
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +24,22 @@ LOG = logging.getLogger("roundsman.access")
 LONGEST = 500
 """Characters of a path that the access log has."""
 NOBODY = "-"
+METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+
+
+def is_forwarded(path: str) -> bool:
+    """Whether a path, with its escapes resolved, is one of the remote API's: plain segments, and no local ones."""
+    if path in {"/", "/version", "/2"}:
+        return True
+    segments = path.removeprefix("/2/").split("/")
+    if not path.startswith("/2/") or any(segment in {"", ".", ".."} for segment in segments):
+        return False
+    return segments[0] not in permissions.LOCAL_ONLY
+
+
+def is_allowed(access: Access, *, method: str, path: str) -> bool:
+    """Whether a user of this access may ask for it."""
+    return access is Access.WRITE or permissions.is_reading(method, path)
 
 
 @dataclass
@@ -77,12 +95,12 @@ class Front:
             await problems.answer(send, denied.status, denied.detail, headers=denied.headers)
             return
         exchange.user = asker.name
-        if method not in access.METHODS:
-            allow = (b"allow", ", ".join(sorted(access.METHODS)).encode())
+        if method not in METHODS:
+            allow = (b"allow", ", ".join(sorted(METHODS)).encode())
             await problems.answer(send, 405, f"the method {method} has no meaning here", headers=[allow])
-        elif not access.is_forwarded(path):
+        elif not is_forwarded(path):
             await problems.answer(send, 404, "there is no such resource, or only on the daemon's own machine")
-        elif not access.is_allowed(asker.access, method=method, path=path):
+        elif not is_allowed(asker.access, method=method, path=path):
             await problems.answer(send, 403, f"{asker.name} may read, and this is a change")
         else:
             body = await _body(receive)

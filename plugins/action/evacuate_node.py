@@ -19,6 +19,7 @@ with libraries.optional():
     from ..plugin_utils.opcodes import contract, registry
     from ..plugin_utils.placement.plan import Refusal
     from ..plugin_utils.rounds import audit_lines, evacuation, moving, rounds, work
+    from ..plugin_utils.rounds.basis import Basis
     from ..plugin_utils.rounds.room import Room
 
 if TYPE_CHECKING:
@@ -131,15 +132,8 @@ def _evidence(
 def _plan(
     cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, possible_loss.Answer]
 ) -> Planned:
-    plan = evacuation.plan(
-        cluster,
-        cluster.node(name).uuid,
-        failover=failover,
-        avoid=rounds.no_targets(cluster),
-        taken={},
-        room=Room(cluster),
-        evidence=proof,
-    )
+    basis = Basis(cluster, avoid=rounds.no_targets(cluster), evidence=proof)
+    plan = evacuation.plan(basis, cluster.node(name).uuid, failover=failover, room=Room(cluster))
     return Planned(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals)
 
 

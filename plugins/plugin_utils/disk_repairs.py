@@ -37,7 +37,7 @@ class Judged:
 
     @property
     def is_replacement(self) -> bool:
-        """Whether nothing less than another secondary mends it."""
+        """Whether nothing less than another secondary repairs it."""
         return any(step.action is Action.REPLACE for step in self.verdict.steps)
 
 

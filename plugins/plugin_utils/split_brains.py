@@ -1,4 +1,4 @@
-"""A split brain as people decide it: what each node wrote since the two parted, by the newest reports of both."""
+"""A split brain as people decide it: what each node wrote since the two disconnected, by the newest reports of both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def text(instance: clusters.Instance, written: Sequence[Written]) -> str:
         f"{side.text} (`roundsman instance start {instance.name} --discard {side.node}` discards that)"
         for side in written
     ]
-    return f"both replicas of {instance.name} were written since they parted: {', and '.join(choices)}"
+    return f"both replicas of {instance.name} were written since they disconnected: {', and '.join(choices)}"
 
 
 _Volumes = list[tuple["replicas.Track", "replicas.ReplicaFact"]]

@@ -28,6 +28,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
     rounds,
 )
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation as evacuations
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.basis import Basis
 
 from tests import generated_clusters
 from tests.bench import planner
@@ -113,7 +114,7 @@ def evacuation() -> list[str]:
 
 
 def _evacuated(cluster: clusters.Cluster, node: str) -> Plan:
-    return evacuations.plan(cluster, node, failover=False, avoid=(), taken={}, room=room.Room(cluster))
+    return evacuations.plan(Basis(cluster), node, failover=False, room=room.Room(cluster))
 
 
 def in_rounds() -> list[str]:

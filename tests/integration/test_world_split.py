@@ -1,4 +1,4 @@
-"""Both replicas of an instance were written since they parted: nothing starts until a person says whose writes go."""
+"""Both replicas of an instance were written since they disconnected: nothing starts until a person chooses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_after_a_split_brain_nothing_starts_until_a_person_names_the_side_that_i
     refused = states.command(one, "instance", "start", NAME)
 
     assert refused.returncode != 0
-    assert f"both replicas of {NAME} were written since they parted" in refused.stderr, refused.stdout + refused.stderr
+    reason = f"both replicas of {NAME} were written since they disconnected"
+    assert reason in refused.stderr, refused.stdout + refused.stderr
     assert refused.stderr.count(" KiB differ)") == 2, "each side says how much it wrote"
     for node in ("node2", "node3"):
         assert f"`roundsman instance start {NAME} --discard {node}`" in refused.stderr

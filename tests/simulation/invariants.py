@@ -14,7 +14,6 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.incidents import RepairStatus
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -318,7 +317,7 @@ class Watch:
         for incident in cluster.maintenance.incidents:
             if incident.is_open and not {self._world.names[incident.node], incident.node, incident.uuid} & refused:
                 self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
-            if incident.is_open and dead_nodes.is_of_a_dead_node(incident) and not incident.returned_at:
+            if incident.is_open and incident.is_of_a_dead_node and not incident.returned_at:
                 self._world.violated(f"{self._world.names[incident.node]} is back, and its incident goes on")
 
     def _check_parts(self, service: Service) -> None:

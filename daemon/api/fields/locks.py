@@ -17,11 +17,11 @@ def _mode(row: Mapping[str, Any]) -> str | Missing:
 FIELDS: dict[str, Lock] = {
     "name": Lock("Name", Kind.TEXT, "Lock name: its level and the UUID", lambda _, row: row["lock"]),
     "mode": Lock("Mode", Kind.OTHER, "How it is held: shared or exclusive", lambda _, row: _mode(row)),
-    "owner": Lock("Owner", Kind.OTHER, "Who holds it", lambda _, row: [who["owner"] for who in row["owners"]]),
+    "owner": Lock("Owner", Kind.OTHER, "The holders", lambda _, row: [who["owner"] for who in row["owners"]]),
     "pending": Lock(
         "Pending",
         Kind.OTHER,
-        "Who waits for it: pairs of mode and owners",
+        "The waiters: pairs of mode and owners",
         lambda _, row: [[who["mode"], [who["owner"]]] for who in row["waiting"]],
     ),
 }

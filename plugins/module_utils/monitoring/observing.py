@@ -86,7 +86,7 @@ def output(words: Sequence[str]) -> str:
         killing.kill(process)
         text = "{} was not done after {:g} s{}".format(words[0], TIME_LIMIT, killing.stuck(process))
         raise errors.CommandFailed("timeout", text) from e
-    except BaseException:
+    except BaseException:  # an interrupt, too, leaves no program behind
         killing.kill(process)
         raise
     if process.returncode:

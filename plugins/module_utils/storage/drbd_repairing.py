@@ -150,7 +150,7 @@ class Repairs:
         return [self._step("outdate", side.resource)] if may_start and not is_together(side) else []
 
     def _is_written_alone(self, side: Side) -> bool:
-        """Whether a volume has begun a generation without its peer: it was promoted since the two parted."""
+        """Whether a volume has begun a generation without its peer: it was promoted since the two disconnected."""
         found = [volume.generation for volume in self._node.with_generations(side).volumes]
         return any(generation is not None and bare(generation.bitmap) for generation in found)
 

@@ -35,9 +35,9 @@ class Roles:
     ) -> List[Step]:
         """The steps to primary; `SHARED` allows two of them, on replicas in sync, until another state is asked for.
 
-        DRBD lets a replica be up to date although its peer was written since they parted. So one without its peer is
-        promoted only with `alone`, by which the caller says that it checked which replica is the newest. One that
-        DRBD has as old needs `force`, too: a person has given up what its peer wrote.
+        DRBD lets a replica be up to date although its peer was written since they disconnected. So one without its
+        peer is promoted only with `alone`, by which the caller says that it checked which replica is the newest. One
+        that DRBD has as old needs `force`, too: a person has given up what its peer wrote.
 
         Raises:
             Refused: a second primary would work on other data.

@@ -81,7 +81,7 @@ class Programs:
         except subprocess.TimeoutExpired as error:
             killing.kill(process)
             raise errors.Failed(f"{shown} is not done after {time_limit:g} s{killing.stuck(process)}") from error
-        except BaseException:
+        except BaseException:  # an interrupt, too, leaves no program behind
             killing.kill(process)
             raise
         if process.returncode not in accepted:

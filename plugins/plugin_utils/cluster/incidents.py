@@ -8,11 +8,13 @@ from enum import Enum
 from typing import Iterable, Optional
 
 from ...module_utils.domain.agent import diagnosis
-from ...module_utils.domain.values import errors
+from ...module_utils.domain.values import errors, json_values
 
 READY_TAG = "maintd:repairready:"
 FAILED_TAG = "maintd:repairfailed:"
 MOST_POWER_JOBS = 20
+DEAD_NODE = "dead-node"
+"""The kind, in the details of its report, of an incident that was noted for silence."""
 ORIGINALS_KEPT = 10
 """Of a node's incidents that are over, so many of the newest keep the whole of a large report."""
 
@@ -74,6 +76,16 @@ class Incident:
     @property
     def evacuates(self) -> bool:
         return self.action in {diagnosis.Status.EVACUATE, diagnosis.Status.EVACUATE_FAILOVER}
+
+    @property
+    def is_of_a_dead_node(self) -> bool:
+        """Whether it was noted for silence, and not for what the node said."""
+        try:
+            value = json_values.parse(self.original)
+        except errors.InvalidInput:
+            return False
+        details = value.get("details") if isinstance(value, dict) else None
+        return isinstance(details, dict) and details.get("kind") == DEAD_NODE and set(details) == {"kind", "node"}
 
     @property
     def is_asking(self) -> bool:

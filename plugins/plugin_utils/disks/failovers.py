@@ -282,8 +282,8 @@ def _remedy(name: str, *, first: str = "") -> str:
 def _repaired(name: str) -> str:
     """How replicas that do not become equal by waiting are made so."""
     return (
-        f"repair them with `roundsman instance repair-disks {name}`, where both were written since they parted with "
-        "`--discard NODE`, which gives up what that node wrote"
+        f"repair them with `roundsman instance repair-disks {name}`, where both were written since they disconnected "
+        "with `--discard NODE`, which gives up what that node wrote"
     )
 
 

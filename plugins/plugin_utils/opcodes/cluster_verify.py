@@ -1,4 +1,4 @@
-"""The opcode that looks for what is wrong with the cluster; it mends nothing."""
+"""The opcode that looks for what is wrong with the cluster; it repairs nothing."""
 
 from __future__ import annotations
 

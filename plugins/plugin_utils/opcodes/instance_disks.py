@@ -59,7 +59,7 @@ class _AtItsPrimary(_AtDisks):
 
 @dataclass(frozen=True)
 class ActivateDisks(_AtItsPrimary):
-    """Have the primary of an instance able to write its disks, be it up or down; the result are the devices."""
+    """Promote the disks of an instance on its primary, be it up or down; the result are the devices."""
 
     kind: ClassVar[str] = "activate_disks"
     role: ClassVar[str] = "instance"
@@ -80,7 +80,7 @@ class _Down(_AtItsPrimary):
 
 @dataclass(frozen=True)
 class DeactivateDisks(_Down):
-    """Have no node able to write the disks of an instance that is down."""
+    """Demote the disks of an instance on all nodes that is down."""
 
     kind: ClassVar[str] = "deactivate_disks"
     role: ClassVar[str] = "instance"

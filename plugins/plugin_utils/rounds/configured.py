@@ -38,7 +38,7 @@ def model_of(cluster: clusters.Cluster) -> model.Model:
         nodes=tuple(_node(cluster, node, held) for node in nodes),
         instances=tuple(instance_of(instance, names) for instance in instances),
         tags=cluster.cluster.tags,
-        policy=policies.parse(instance_policy.filled(cluster.cluster.ipolicy)),
+        policy=_policy(cluster.cluster.ipolicy),
     )
 
 
@@ -49,8 +49,12 @@ def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
         model.AllocPolicy(group.alloc_policy),
         group.tags,
         networks=group.networks,
-        policy=policies.parse(instance_policy.filled(cluster.cluster.ipolicy, group.ipolicy)),
+        policy=_policy(cluster.cluster.ipolicy, group.ipolicy),
     )
+
+
+def _policy(*stated: instance_policy.Policy) -> model.Policy:
+    return policies.parse(instance_policy.filled(*stated))
 
 
 def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..placement.allocation.allocator import Scope
 from ..placement.plan import Move, Plan, Refusal
 from . import evacuation, rounds
+from .basis import Basis
 from .room import Room
 
 if TYPE_CHECKING:
@@ -29,21 +30,13 @@ def of_nodes(
         NotFound: there is no such node.
     """
     leaving = tuple(dict.fromkeys(cluster.node(name).uuid for name in names))
+    basis = Basis(cluster, avoid=rounds.no_targets(cluster), leaving=leaving)
     room = Room(cluster)
     moves: list[Move] = []
     refusals: list[Refusal] = []
     lost: dict[str, None] = {}
     for uuid in leaving:
-        plan = evacuation.plan(
-            cluster,
-            uuid,
-            failover=failover,
-            avoid=rounds.no_targets(cluster),
-            taken={},
-            room=room,
-            which=_meant(uuid, scope, leaving),
-            leaving=leaving,
-        )
+        plan = evacuation.plan(basis, uuid, failover=failover, room=room, which=_meant(uuid, scope, leaving))
         moves += _without_replicas(plan.moves) if scope is Scope.PRIMARY else plan.moves
         refusals += plan.refusals
         lost |= dict.fromkeys(plan.notes)

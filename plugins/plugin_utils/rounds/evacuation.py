@@ -5,6 +5,7 @@ See DESIGN, "Maintenance: from report to tag".
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ..cluster import cluster as clusters
@@ -13,23 +14,20 @@ from . import targets, ways
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ..disks.possible_loss import Answer
+    from .basis import Basis
     from .room import Room
+
+NOTHING_KEPT: Mapping[str, Refusal] = MappingProxyType({})
 
 
 def plan(
-    cluster: clusters.Cluster,
+    basis: Basis,
     node_uuid: str,
     *,
     failover: bool,
-    avoid: Collection[str],
-    taken: Mapping[str, str],
     room: Room,
     which: Callable[[clusters.Instance], bool] | None = None,
-    leaving: Collection[str] = (),
-    recovered: Collection[str] = (),
-    evidence: Mapping[str, Answer] | None = None,
-    exhausted: Mapping[str, Refusal] | None = None,
+    kept: Mapping[str, Refusal] = NOTHING_KEPT,
 ) -> Plan:
     """Every instance leaves by one move or is refused; no move counts on room that another one frees.
 
@@ -39,26 +37,24 @@ def plan(
     An instance whose replica finds no room leaves by a move, and its replica is refused. The notes are the failures
     that the cluster no longer survives then.
 
-    `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
-    another evacuation of the round, or an unfinished job, moves, each with that in words; `which`
-    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `recovered` and
-    `evidence` as for `rounds.plan`, and `exhausted` are the instances (UUID) that are not moved any more, and why.
-    `room` is that of the round and is used up. Targets are chosen instance by instance, by the score of the cluster
-    after each (`prospects.py`); one choice costs O(nodes² + instances).
+    `failover` forbids live migration; `which` says which instances are meant, by default all; `kept` are the instances
+    (UUID) that are not moved now, or not any more, and why. `room` is that of the round and is used up. Targets are
+    chosen instance by instance, by the score of the cluster after each (`prospects.py`); one choice costs
+    O(nodes² + instances).
     """
-    node = cluster.node(node_uuid)
-    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving, recovered=recovered)
-    ways_out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
+    node = basis.cluster.node(node_uuid)
+    lookout = targets.Targets(basis, room=room, source=node.uuid)
+    ways_out = ways.Ways(basis, node, failover=failover, lookout=lookout, room=room)
     n_plus_1 = Survival(room)
     moves: list[Move] = []
     later: list[Move] = []
     refusals: list[Refusal] = []
     meant = [instance for instance in room.held(node.uuid) if which is None or which(instance)]
     for instance in in_order(meant, node=node.uuid):
-        way = waits(instance, taken) or (exhausted or {}).get(instance.uuid) or ways_out.out(instance)
-        kept = way if isinstance(way, Refusal) else way.left
-        if kept is not None:
-            refusals.append(kept)
+        way = kept.get(instance.uuid) or ways_out.out(instance)
+        left = way if isinstance(way, Refusal) else way.left
+        if left is not None:
+            refusals.append(left)
         if isinstance(way, Refusal):
             continue
         n_plus_1.watch(dict.fromkeys((*instance.nodes, way.primary, *way.secondaries)))
@@ -77,14 +73,6 @@ def in_order(instances: Collection[clusters.Instance], *, node: str) -> list[clu
         return kind, *size, clusters.natural(instance.name), instance.uuid
 
     return sorted(instances, key=place)
-
-
-def waits(instance: clusters.Instance, taken: Mapping[str, str]) -> Refusal | None:
-    """Why an instance is not moved now, if something else moves it."""
-    if instance.uuid not in taken:
-        return None
-    by = taken[instance.uuid]
-    return Refusal(instance.name, f"waits: {instance.name} is moved by {by}", f"the end of {by}")
 
 
 class Survival:

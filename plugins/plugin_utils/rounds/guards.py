@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Collection, Iterable
+from typing import TYPE_CHECKING, Collection
 
 from ..cluster import cluster as clusters
 from ..cluster import incidents as incident_rules
@@ -12,10 +12,13 @@ from ..placement.plan import Refusal
 from ..settings import instance_policy
 from ..silent_nodes import dead_nodes
 from . import configured, evacuation, unfinished
-from .room import Room
+from .basis import Basis
+from .room import NOTHING_CLAIMED, Room
 
 if TYPE_CHECKING:
     from ..cluster import incidents
+
+MOVES_ALREADY = Refusal("", "another evacuation moves it")
 
 
 def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
@@ -35,15 +38,26 @@ def held(
     *,
     begun: Collection[str],
     avoid: Collection[str],
-    jobs: Collection[unfinished.Job],
+    claims: unfinished.Claims,
 ) -> Refusal | None:
-    """Why an evacuation does not go on now, save for a pause; `begun`, `avoid` and `jobs` as for `capacity`."""
+    """Why an evacuation does not go on now, save for a pause; `begun`, `avoid` and `claims` as for `capacity`."""
     return (
         unconfirmed(cluster, incident)
         or storm(cluster, incident)
-        or awaited(cluster, incident, jobs=jobs)
-        or capacity(cluster, incident, begun=begun, avoid=avoid, jobs=jobs)
+        or awaited(cluster, incident, claims)
+        or capacity(cluster, incident, begun=begun, avoid=avoid, claims=claims)
     )
+
+
+def preceded(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
+    """The death of a node comes before what it asked for; of one that is back what is left is done beside all else."""
+    of_node = [each for each in cluster.maintenance.incidents if each.node == incident.node and not each.returned_at]
+    deaths = [each for each in of_node if each.is_open and each.is_of_a_dead_node]
+    first = incident_rules.most_invasive(deaths or of_node)
+    if first is None or incident.returned_at or first.uuid == incident.uuid:
+        return None
+    reason, unblock = f"waits for incident {first.uuid} of the same node", f"the end of incident {first.uuid}"
+    return _refusal(cluster, incident, reason=reason, unblock=unblock)
 
 
 def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
@@ -74,7 +88,7 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | 
 
 def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """Nothing of a node that only fell silent is moved before its power is known to be off: fencing before failover."""
-    if not dead_nodes.is_of_a_dead_node(incident) or known_off.is_known_off(cluster.nodes[incident.node]):
+    if not incident.is_of_a_dead_node or known_off.is_known_off(cluster.nodes[incident.node]):
         return None
     node = cluster.nodes[incident.node]
     if known_off.has_lived(node):
@@ -84,14 +98,12 @@ def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> Refu
     return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm(node))
 
 
-def awaited(
-    cluster: clusters.Cluster, incident: incidents.Incident, *, jobs: Iterable[unfinished.Job]
-) -> Refusal | None:
+def awaited(cluster: clusters.Cluster, incident: incidents.Incident, claims: unfinished.Claims) -> Refusal | None:
     """No node is drained before what is failed over to it off a node that is not reachable has started there."""
     if not clusters.reachable(cluster, cluster.nodes[incident.node]):
         return None
-    for job in jobs:
-        if unfinished.is_urgent(cluster, job) and incident.node in map(unfinished.target, job.opcodes):
+    for job in claims.jobs:
+        if job.number in claims.urgent and incident.node in map(unfinished.target, job.opcodes):
             return _refusal(
                 cluster,
                 incident,
@@ -107,12 +119,12 @@ def capacity(
     *,
     begun: Collection[str],
     avoid: Collection[str],
-    jobs: Collection[unfinished.Job] = (),
+    claims: unfinished.Claims = NOTHING_CLAIMED,
 ) -> Refusal | None:
     """An evacuation begins only if `capacity_reserve` instances of the standard size still fit after it; 0 is off.
 
-    `begun` are the nodes (UUIDs) that are being left, `avoid` those that take nothing, `jobs` those that have not
-    ended. What has begun is never held, and neither is what is down on a node that is off.
+    `begun` are the nodes (UUIDs) that are being left, `avoid` those that take nothing, `claims` those of unfinished
+    jobs. What has begun is never held, and neither is what is down on a node that is off.
     """
     settings, node = cluster.maintenance.settings, cluster.nodes.get(incident.node)
     if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
@@ -120,7 +132,7 @@ def capacity(
     if node is not None and known_off.is_off(node):
         return None
     most = settings.capacity_reserve
-    left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, jobs=jobs, most=most)
+    left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, claims=claims, most=most)
     if left >= settings.capacity_reserve:
         return None
     size = instance_policy.filled(cluster.cluster.ipolicy)["std"]
@@ -138,7 +150,7 @@ def _left(
     *,
     leaving: Collection[str],
     avoid: Collection[str],
-    jobs: Collection[unfinished.Job],
+    claims: unfinished.Claims,
     most: int,
 ) -> int:
     """How many instances of the standard size fit once nodes are empty, under the limits set; counted up to `most`.
@@ -150,7 +162,7 @@ def _left(
     from . import configured_limits  # noqa: PLC0415 - as above
 
     closed = _drained(cluster, {*leaving, *avoid})
-    places = _places(closed, leaving, jobs)
+    places = _places(closed, leaving, claims)
     instances = {
         uuid: replace(instance, primary_node=places[uuid][0], secondary_nodes=places[uuid][1])
         if uuid in places
@@ -162,13 +174,13 @@ def _left(
 
 
 def _places(
-    cluster: clusters.Cluster, leaving: Collection[str], jobs: Collection[unfinished.Job]
+    cluster: clusters.Cluster, leaving: Collection[str], claims: unfinished.Claims
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Where the instances that leave, or that jobs move, end, by UUID."""
-    room = Room(cluster, jobs=jobs)
+    basis, room = Basis(cluster), Room(cluster, claims)
     for uuid in sorted(leaving):
-        taken = dict.fromkeys(room.places, "another evacuation")
-        evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room)
+        kept = dict.fromkeys(room.places, MOVES_ALREADY)
+        evacuation.plan(basis, uuid, failover=False, room=room, kept=kept)
     return room.places
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..cluster import incidents
-from ..silent_nodes import dead_nodes
 from . import guards, rounds, unfinished
 
 if TYPE_CHECKING:
@@ -27,29 +26,28 @@ def reasons(
     """
     if cluster.maintenance.epo is not None:
         return {}
-    known = list(jobs)
-    urgent = {job.number for job in known if unfinished.is_urgent(cluster, job)}
-    left, revived = _left(cluster, known, is_drained=is_drained), _revived(cluster)
+    claims = unfinished.claims(cluster, jobs)
+    left, revived = _left(cluster, claims, is_drained=is_drained), _revived(cluster)
     found: dict[int, str] = {}
-    for uuid, held_by in unfinished.by_instance(cluster, known).items():
+    for uuid, held_by in claims.held_by.items():
         instance = cluster.instances[uuid]
         for place, job in enumerate(held_by):
             why = _returns(cluster, job, revived)
             if not why and not instance.moving:
                 now = unfinished.stations(cluster, instance, held_by[:place])[-1]
-                why = _reason(cluster, now, job, frozenset() if job.number in urgent else left)
-                why = why or ("" if job.number in urgent else _failover(cluster, job))
+                why = _reason(cluster, now, job, frozenset() if job.number in claims.urgent else left)
+                why = why or ("" if job.number in claims.urgent else _failover(cluster, job))
             if why and job.incident is not None:
                 found.setdefault(job.number, why)
     return found
 
 
-def _left(cluster: clusters.Cluster, jobs: Collection[unfinished.Job], *, is_drained: bool) -> frozenset[str]:
+def _left(cluster: clusters.Cluster, claims: unfinished.Claims, *, is_drained: bool) -> frozenset[str]:
     """The targets of jobs (UUIDs of nodes) whose evacuation goes on, or whose death is noted.
 
     They are judged in the order of the round, as each that goes on leaves less room for those after it.
     """
-    targets = {unfinished.target(opcode) for job in jobs for opcode in job.opcodes}
+    targets = {unfinished.target(opcode) for job in claims.jobs for opcode in job.opcodes}
     asking = _asking(cluster)
     avoid = rounds.no_targets(cluster)
     begun = {each.node for each in asking if each.repair_status is incidents.RepairStatus.PENDING}
@@ -58,13 +56,13 @@ def _left(cluster: clusters.Cluster, jobs: Collection[unfinished.Job], *, is_dra
 
     def is_held(incident: incidents.Incident) -> bool:
         is_paused = is_drained or guards.paused(cluster, incident) is not None
-        return is_paused or guards.held(cluster, incident, begun=begun, avoid=avoid, jobs=jobs) is not None
+        return is_paused or guards.held(cluster, incident, begun=begun, avoid=avoid, claims=claims) is not None
 
     left = set()
     for incident in asking:
         goes_on = not is_held(incident)
         begun |= {incident.node} if goes_on else set()
-        if goes_on or dead_nodes.is_of_a_dead_node(incident):
+        if goes_on or incident.is_of_a_dead_node:
             left.add(incident.node)
     return frozenset(left & targets)
 

@@ -175,7 +175,7 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group, bound:
         most_pairs=MOST_PAIRS,
         halvings=HALVINGS,
         enough=ENOUGH,
-        mends=0,
+        repairs=0,
         allowed=candidates.Allowed(disk_moves=settings.balance_disk_moves, kept=kept, paired=frozenset(bound)),
     )
     found = balancing.balance(searched, group=group.name, without=without, options=options)

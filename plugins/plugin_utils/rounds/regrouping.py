@@ -168,7 +168,7 @@ class _Change:
             reason = "neither of its nodes is reachable" if replicas else f"its primary {name} is not reachable"
             return Refusal(instance.name, reason, f"{name} reachable again")
         replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(instance)
-        if replica.holds(memory=memory, disk=0):
+        if replica.has_room(memory=memory, disk=0):
             replica.memory -= memory
             return None
         reason = f"it would start on {replica.name} first, which has {replica.memory} MiB free and not {memory}"

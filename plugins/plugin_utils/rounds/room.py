@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .prospects import Prospects
 
 Item = TypeVar("Item")
+NOTHING_CLAIMED = unfinished.Claims()
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +54,7 @@ class NodeRoom:
         """The memory that is free for what would start here (MiB)."""
         return self.memory + self.returned
 
-    def holds(self, *, memory: int, disk: int) -> bool:
+    def has_room(self, *, memory: int, disk: int) -> bool:
         """Whether this much more fits; what needs nothing fits even on a node that is overfull."""
         return (memory == 0 or self.memory >= memory) and (disk == 0 or self.disk >= disk)
 
@@ -83,12 +84,11 @@ class Room:
     Building costs O(nodes log nodes + instances). A move costs O(1), amortised; choosing a target looks once
     at each node of a group. Room taken by one evacuation is gone for the next, for as long as both use the
     same value. `places` says of the instances (UUID) that moved which primary and secondaries they have now, of those
-    that unfinished jobs (`held_by`) move where they end.
+    that unfinished jobs claim where they end.
     """
 
-    def __init__(self, cluster: clusters.Cluster, *, jobs: Collection[unfinished.Job] = ()) -> None:
+    def __init__(self, cluster: clusters.Cluster, claims: unfinished.Claims = NOTHING_CLAIMED) -> None:
         self._cluster = cluster
-        self._prefixes = tags.exclusion_prefixes(cluster.cluster.tags)
         frame = configured.model_of(dataclasses.replace(cluster, instances={}))
         ratios = {group.uuid: group.policy.vcpu_ratio for group in frame.groups}
         uuids = {node.name: node.uuid for node in cluster.nodes.values()}
@@ -103,14 +103,15 @@ class Room:
             )
             for rank, node in enumerate(frame.nodes)
         }
+        prefixes = tags.exclusion_prefixes(frame.tags)
+        self._exclusion = {each.uuid: tags.beginning(each.tags, prefixes) for each in cluster.instances.values()}
         self._migration = dict(zip(self.nodes, tags.migration(frame), strict=True))
         self.places: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._held: dict[str, list[clusters.Instance]] = {}
         for instance in cluster.instances.values():
             self._put(instance)
-        self.held_by = unfinished.by_instance(cluster, jobs)
-        for uuid, held_by in self.held_by.items():
-            self._keep(unfinished.stations(cluster, cluster.instances[uuid], held_by))
+        for stations in claims.stations.values():
+            self._keep(stations)
 
     def _keep(self, stations: Sequence[clusters.Instance]) -> None:
         """Take the room of an instance wherever unfinished jobs may leave it, beside the first, where it is."""
@@ -158,7 +159,7 @@ class Room:
 
     def exclusion_tags(self, instance: clusters.Instance) -> tuple[str, ...]:
         """Of its tags those that keep it from running beside another instance with the same one."""
-        return tags.beginning(instance.tags, self._prefixes)
+        return self._exclusion[instance.uuid]
 
     def receives(self, source: str, target: str) -> bool:
         """Whether an instance may migrate live between two nodes (UUIDs), as their migration tags say."""

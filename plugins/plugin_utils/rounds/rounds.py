@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain.agent import diagnosis
 from ..cluster import cluster as clusters
 from ..cluster import incidents, known_off, roles
 from ..placement.plan import Plan, Refusal
-from ..silent_nodes import dead_nodes
 from . import evacuation, guards, leaving, moving, unfinished, work
+from .basis import Basis
 from .room import Room
 from .waves import Waves
 
@@ -64,26 +64,27 @@ def plan(
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
+    known = in_order(cluster)
     draft = _Draft(
         cluster,
+        known,
         at_work=at_work,
-        jobs=unfinished.holding(cluster, jobs),
+        claims=unfinished.claims(cluster, unfinished.holding(cluster, jobs)),
         evidence=evidence or {},
         recovered=recovered,
         unstarted=unstarted or {},
         exhausted=exhausted or {},
     )
-    known = in_order(cluster)
     idle = [incident for incident in known if not at_work.get(incident.uuid, False)]
     pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
     if pauses and not as_if_resumed:
         return draft.plan
     for incident in known:
-        if at_work.get(incident.uuid, False) and dead_nodes.is_of_a_dead_node(incident):
+        if at_work.get(incident.uuid, False) and incident.is_of_a_dead_node:
             draft.hurry(incident)
     for incident in idle:
-        held = _waits_for_another(cluster, incident)
+        held = guards.preceded(cluster, incident)
         if held is not None:
             draft.refuse(held)
         elif incident.evacuates:
@@ -130,30 +131,16 @@ def recovered(cluster: clusters.Cluster, is_ok_since: Callable[[str, float], boo
     return frozenset(node for node, since in failed.items() if node not in busy and is_ok_since(node, since))
 
 
-def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
-    """The death of a node comes before what it asked for; of one that is back what is left is done beside all else."""
-    of_node = [each for each in cluster.maintenance.incidents if each.node == incident.node and not each.returned_at]
-    deaths = [each for each in of_node if each.is_open and dead_nodes.is_of_a_dead_node(each)]
-    first = incidents.most_invasive(deaths or of_node)
-    if first is None or incident.returned_at or first.uuid == incident.uuid:
-        return None
-    return Refusal(
-        subject=cluster.node_name(incident.node),
-        reason=f"waits for incident {first.uuid} of the same node",
-        unblock=f"the end of incident {first.uuid}",
-        incident=incident.uuid,
-    )
-
-
 class _Draft:
     """A round plan in the making; the room and the waves are shared by all its evacuations."""
 
     def __init__(
         self,
         cluster: clusters.Cluster,
+        known: Collection[incidents.Incident],
         *,
         at_work: Mapping[str, bool],
-        jobs: Collection[unfinished.Job],
+        claims: unfinished.Claims,
         evidence: Mapping[str, Answer],
         recovered: Collection[str],
         unstarted: Mapping[str, Collection[str]],
@@ -161,19 +148,18 @@ class _Draft:
     ) -> None:
         self.plan = RoundPlan()
         self._exhausted = exhausted
-        self._recovered = recovered
-        self._evidence = evidence
         self._cluster = cluster
-        self._unfinished = jobs
-        self._room = Room(cluster, jobs=jobs)
+        self._claims = claims
+        self._room = Room(cluster, claims)
         self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node)
-        self._waves.count(cluster, jobs)
+        self._waves.count(claims)
         self._left = {
             incident.node
             for incident in cluster.maintenance.incidents
             if incident.evacuates and at_work.get(incident.uuid, False) and incident.node in cluster.nodes
         }
-        self._avoid = no_targets(cluster) | self._left
+        avoid = no_targets(cluster) | self._left
+        self._basis = Basis(cluster, avoid=avoid, recovered=recovered, evidence=evidence)
         self._evacuations: list[leaving.Evacuation] = []
         self._uuids = {instance.name: uuid for uuid, instance in cluster.instances.items()}
         self._unstarted = {
@@ -182,15 +168,17 @@ class _Draft:
                 for uuid in _found(cluster, incident, unstarted.get(incident.uuid, ()))
                 if uuid not in exhausted.get(incident.uuid, {})
             )
-            for incident in in_order(cluster)
+            for incident in known
         }
-        self._taken = {
-            uuid: self._evacuation(incident)
-            for incident in in_order(cluster)
-            for uuid in self._unstarted[incident.uuid]
-            if self._is_asked(uuid)
-        }
-        self._taken |= {uuid: self._job(held_by[0]) for uuid, held_by in self._room.held_by.items()}
+        self._taken: dict[str, Refusal] = {}
+        for incident in known:
+            self._take(filter(self._is_asked, self._unstarted[incident.uuid]), by=self._evacuation(incident))
+        for uuid, held_by in claims.held_by.items():
+            self._take([uuid], by=self._job(held_by[0]))
+
+    def _take(self, instances: Iterable[str], *, by: str) -> None:
+        """From now on these instances (UUIDs) are kept, as something moves them."""
+        self._taken |= {uuid: _waits(self._cluster.instances[uuid], by) for uuid in instances}
 
     def _job(self, job: unfinished.Job) -> str:
         known = (each for each in self._cluster.maintenance.incidents if each.uuid == job.incident and each.evacuates)
@@ -224,7 +212,7 @@ class _Draft:
         node = self._cluster.nodes[incident.node]
         if not incident.command or incident.repair_status is incidents.RepairStatus.PENDING:
             self._complete(incident)
-        elif not clusters.reachable(self._cluster, node):
+        elif node.uuid not in self._basis.reachable:
             self.refuse(_refusal(node, incident, "it is not reachable: the live repair waits", "reachable again"))
         else:
             params = {"node": node.uuid, "command": incident.command, "input": incident.original}
@@ -249,7 +237,7 @@ class _Draft:
         if incident.returned_at:
             self._submit(*self._starts(node, incident))
             return
-        held = guards.held(self._cluster, incident, begun=self._left, avoid=self._avoid, jobs=self._unfinished)
+        held = guards.held(self._cluster, incident, begun=self._left, avoid=self._basis.avoid, claims=self._claims)
         if held is not None:
             self.refuse(held)
             return
@@ -270,7 +258,7 @@ class _Draft:
         begun = leaving.Evacuation(node.name, incident.uuid, (*drain, *starts), plan.moves, last, maker)
         self._evacuations.append(begun)
         self._left |= {node.uuid} if begun.has_begun else set()
-        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in plan.moves), self._evacuation(incident))
+        self._take((self._uuids[move.instance] for move in plan.moves), by=self._evacuation(incident))
 
     def _is_final(self, refusal: Refusal, node: clusters.Node, incident: incidents.Incident) -> bool:
         """Whether nothing is to be expected of what is refused.
@@ -281,14 +269,14 @@ class _Draft:
         uuid = self._uuids.get(refusal.subject, "")
         if refusal.permanent or not self._exhausted.get(incident.uuid):
             return refusal.permanent
-        instance, answer = self._cluster.instances.get(uuid), self._evidence.get(uuid)
+        instance, answer = self._cluster.instances.get(uuid), self._basis.evidence.get(uuid)
         is_replica = instance is not None and instance.primary_node != node.uuid and uuid not in self._taken
         return is_replica or (answer is not None and answer.keeps_back)
 
     def hurry(self, incident: incidents.Incident) -> None:
         """Beside its jobs at work, which may copy for hours, start what is still down on a dead node and can be now."""
         node = self._cluster.nodes[incident.node]
-        is_gone = not incident.returned_at and unfinished.is_gone(self._cluster, node.uuid)
+        is_gone = not incident.returned_at and node.uuid not in self._basis.reachable
         if not is_gone or guards.unconfirmed(self._cluster, incident) or guards.storm(self._cluster, incident):
             return
         plan = self._moves(node, incident, which=lambda one: self._is_down(one, node))
@@ -296,7 +284,7 @@ class _Draft:
         urgent = tuple(move for move in plan.moves if maker.is_urgent(move))
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         self._evacuations.append(leaving.Evacuation(node.name, incident.uuid, (), urgent, (), maker))
-        self._taken |= dict.fromkeys((self._uuids[move.instance] for move in urgent), self._evacuation(incident))
+        self._take((self._uuids[move.instance] for move in urgent), by=self._evacuation(incident))
 
     def _is_down(self, instance: clusters.Instance, node: clusters.Node) -> bool:
         return instance.primary_node == node.uuid and instance.uuid not in self._taken
@@ -324,16 +312,12 @@ class _Draft:
         which: Callable[[clusters.Instance], bool] | None = None,
     ) -> Plan:
         plan = evacuation.plan(
-            self._cluster,
+            self._basis,
             node.uuid,
             failover=_fails_over(incident),
-            avoid=self._avoid,
-            taken=self._taken,
             room=self._room,
             which=which,
-            recovered=self._recovered,
-            evidence=self._evidence,
-            exhausted=self._exhausted.get(incident.uuid),
+            kept={**self._exhausted.get(incident.uuid, {}), **self._taken},
         )
         notes = dict.fromkeys((*self.plan.notes, *plan.notes))
         self.plan = dataclasses.replace(self.plan, notes=tuple(notes))
@@ -351,7 +335,7 @@ class _Draft:
         for uuid in self._unstarted[incident.uuid]:
             instance = self._cluster.instance(uuid)
             primary = self._cluster.node(instance.primary_node)
-            held = evacuation.waits(instance, self._taken) if uuid in self._room.held_by else None
+            held = self._taken[uuid] if uuid in self._claims.held_by else None
             if held is not None:
                 self.refuse(dataclasses.replace(held, incident=incident.uuid))
                 continue
@@ -360,7 +344,7 @@ class _Draft:
                 self.refuse(Refusal(instance.name, text, f"{primary.name} reachable again", incident=incident.uuid))
                 continue
             opcode = work.Opcode("startup", {"instance": uuid})
-            waits = self._evidence.get(uuid)
+            waits = self._basis.evidence.get(uuid)
             if instance.moving and waits is not None and waits.keeps_back:
                 self.refuse(Refusal(instance.name, waits.reason, waits.unblock, incident=incident.uuid))
                 continue
@@ -380,6 +364,10 @@ class _Draft:
         if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or known_off.is_off(node):
             return ()
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
+
+
+def _waits(instance: clusters.Instance, by: str) -> Refusal:
+    return Refusal(instance.name, f"waits: {instance.name} is moved by {by}", f"the end of {by}")
 
 
 def _found(cluster: clusters.Cluster, incident: incidents.Incident, unstarted: Collection[str]) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ from ...module_utils.domain.values import errors
 from ..cluster import cluster as clusters
 from ..cluster import left_replicas
 from ..placement.balancing.actions import Action
+from ..placement.plan import Refusal
 from . import rounds, targets, ways
+from .basis import Basis
 from .holdings import disk_per_copy, memory_in_use
 from .room import Room
 
@@ -111,12 +113,11 @@ def _best(
     room: Room,
     action: Action,
 ) -> str:
-    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
+    lookout = targets.Targets(Basis(cluster, avoid=rounds.no_targets(cluster)), room=room)
     group = cluster.nodes[instance.primary_node].group
     scores = functools.partial(lookout.scores, instance, action)
     without = left_replicas.holding(cluster, instance)
-    choice = lookout.best(demand, group=group, without=without, scores=scores)
-    if choice is None:
-        lack = lookout.nowhere(demand, group=group, without=without)
-        raise errors.Refused(f"{instance.name} has nowhere to go: {lack.reason}")
+    choice = lookout.choose(demand, group=group, without=without, scores=scores)
+    if isinstance(choice, Refusal):
+        raise errors.Refused(f"{instance.name} has nowhere to go: {choice.reason}")
     return choice.node

@@ -15,6 +15,7 @@ from ..placement.plan import Refusal
 from . import wording
 
 if TYPE_CHECKING:
+    from .basis import Basis
     from .prospects import Prospects
     from .room import NodeRoom, Room
 
@@ -79,47 +80,38 @@ class Choice:
 
 
 class Targets:
-    """The targets of one cluster for one plan; each choice looks once at each node of the group.
+    """The targets for one plan, of which `source` (UUID) is none; each choice looks once at each node of the group."""
 
-    Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are none; of those to avoid the
-    `recovered` ones are a last resort for an instance that has a replica there.
-    """
-
-    def __init__(
-        self,
-        cluster: clusters.Cluster,
-        *,
-        room: Room,
-        avoid: Collection[str],
-        leaving: Collection[str] = (),
-        recovered: Collection[str] = (),
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, basis: Basis, *, room: Room, source: str = "") -> None:
+        self._basis = basis
+        self._cluster = basis.cluster
         self._room = room
-        self._avoid, self._leaving = frozenset(avoid), frozenset(leaving)
-        self._recovered = frozenset(recovered)
+        self._avoid, self._leaving = frozenset({*basis.avoid, source}), frozenset(basis.leaving)
         self._open: dict[str, list[NodeRoom]] = {}
 
-    def is_last_resort(self, node: str) -> bool:
+    def _is_last_resort(self, node: str) -> bool:
         """Whether a node (UUID) is avoided only for a failed incident that nobody acknowledged, and says Ok since."""
-        return node in self._avoid and node in self._recovered
+        return node in self._avoid and node in self._basis.recovered
+
+    def last_resort(self, node: str) -> str:
+        """Why an avoided node (UUID) is the last resort of an instance with a replica there; "" if it is none."""
+        if not self._is_last_resort(node):
+            return ""
+        name, commands = self._cluster.node_name(node), acknowledgements(self._cluster, [node])
+        return f"{name} is the last resort: it says Ok since an incident of it failed; acknowledge it: {commands[0]}"
 
     def unfit(self, node: clusters.Node, *, last_resort: bool = False) -> Unfit | None:
         """The first reason why a node takes no instance at all, if there is one."""
         found = {
             Unfit.LEAVING: node.uuid in self._leaving,
-            Unfit.INCIDENT: node.uuid in self._avoid and not (last_resort and self.is_last_resort(node.uuid)),
+            Unfit.INCIDENT: node.uuid in self._avoid and not (last_resort and self._is_last_resort(node.uuid)),
             Unfit.INCAPABLE: not node.vm_capable,
             Unfit.OFFLINE: node.offline,
             Unfit.DRAINED: node.drained,
-            Unfit.UNREACHABLE: not clusters.reachable(self._cluster, node),
+            Unfit.UNREACHABLE: node.uuid not in self._basis.reachable,
             Unfit.SILENT: clusters.is_silent(self._cluster, node),
         }
         return next((unfit for unfit, stands in found.items() if stands), None)
-
-    def cure(self, node: clusters.Node, unfit: Unfit) -> str:
-        """What a node would have to be to take instances, with the commands that make it so."""
-        return f"{node.name} {unfit.cure}{self._commands(unfit, [node.uuid])}"
 
     def _commands(self, unfit: Unfit, nodes: Sequence[str]) -> str:
         """In brackets the commands that make nodes (UUIDs) fit, one with NODE for several; '' where there is none."""
@@ -152,7 +144,7 @@ class Targets:
         self._room.prospects.close(self._avoid | self._leaving)
         return self._room.prospects
 
-    def best(
+    def choose(
         self,
         demand: Demand,
         *,
@@ -160,11 +152,12 @@ class Targets:
         without: Collection[str],
         scores: Scores,
         returning: str | None = None,
-    ) -> Choice | None:
+    ) -> Choice | Refusal:
         """The target with room that keeps N+1 if one does; then of the best score of the cluster, first by name.
 
-        `scores` are asked for only where there is a choice. `returning` is a node whose replica this very job removes
-        before: there the replica needs no further disk, unless the node is overfull.
+        Where no node of the group meets the demand the refusal says so in numbers of the nearest one. `scores` are
+        asked for only where there is a choice. `returning` is a node whose replica this very job removes before: there
+        the replica needs no further disk, unless the node is overfull.
         """
         found: list[tuple[bool, NodeRoom]] = []
         for node in self.members(group):
@@ -172,7 +165,7 @@ class Targets:
             if node.uuid not in without and self._meets(node, demand, disk=disk):
                 found.append((loses(node, demand), node))
         if not found:
-            return None
+            return self._nowhere(demand, group=group, without=without)
         least = min(loss for loss, _ in found)
         equals = [node for loss, node in found if loss is least]
         known = scores() if len(equals) > 1 else {}
@@ -181,7 +174,7 @@ class Targets:
 
     def _meets(self, node: NodeRoom, demand: Demand, *, disk: int) -> bool:
         return (
-            node.holds(memory=demand.memory, disk=disk)
+            node.has_room(memory=demand.memory, disk=disk)
             and node.runs(vcpus=demand.vcpus, excluded=demand.tags)
             and self._receives(demand.source, node.uuid)
         )
@@ -189,8 +182,7 @@ class Targets:
     def _receives(self, source: str, target: str) -> bool:
         return not source or self._room.receives(source, target)
 
-    def nowhere(self, demand: Demand, *, group: str, without: Collection[str]) -> Refusal:
-        """Why no node of the group meets a demand, in numbers of the nearest one."""
+    def _nowhere(self, demand: Demand, *, group: str, without: Collection[str]) -> Refusal:
         open_ = sorted((node for node in self.members(group) if node.uuid not in without), key=lambda node: node.rank)
         cures = self._cures(demand, group=group, without=without)
         if not open_:
@@ -199,9 +191,20 @@ class Targets:
         reason, unblock = self._shortage(demand, open_)
         return Refusal(demand.instance, reason, f"{unblock}, or {cures}" if cures else unblock)
 
-    def lack(self, demand: Demand, node: NodeRoom) -> Refusal | None:
-        """What one node lacks, if anything, to run an instance: memory, virtual CPUs, its tags."""
-        if not node.holds(memory=demand.memory, disk=0):
+    def objection(
+        self, node: clusters.Node, demand: Demand, *, group: str, last_resort: bool = False
+    ) -> Refusal | None:
+        """Why one node, which the reason does not name, is no target for an instance that is to run there, if so."""
+        unfit = self.unfit(node, last_resort=last_resort)
+        if unfit is not None:
+            cure = f"{node.name} {unfit.cure}{self._commands(unfit, [node.uuid])}"
+            return Refusal(demand.instance, f"is {unfit.state}", cure)
+        if node.group != group:
+            return Refusal(demand.instance, "is in another group")
+        return self._lack(demand, self._room.nodes[node.uuid])
+
+    def _lack(self, demand: Demand, node: NodeRoom) -> Refusal | None:
+        if not node.has_room(memory=demand.memory, disk=0):
             text = f"has {node.memory} MiB free and not {demand.memory}"
             return Refusal(demand.instance, text, f"{demand.memory - node.memory} MiB more memory on {node.name}")
         if not node.runs(vcpus=demand.vcpus, excluded=()):
@@ -222,7 +225,7 @@ class Targets:
         return None
 
     def _shortage(self, demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
-        with_room = [node for node in nodes if node.holds(memory=demand.memory, disk=demand.disk)]
+        with_room = [node for node in nodes if node.has_room(memory=demand.memory, disk=demand.disk)]
         if not with_room:
             return _no_room(demand, nodes)
         with_cpus = [node for node in with_room if node.runs(vcpus=demand.vcpus, excluded=())]
@@ -285,9 +288,9 @@ def loses(node: NodeRoom, demand: Demand) -> bool:
 
 
 def _no_room(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
-    with_disk = [node for node in nodes if node.holds(memory=0, disk=demand.disk)]
+    with_disk = [node for node in nodes if node.has_room(memory=0, disk=demand.disk)]
     roomiest = max(nodes, key=lambda node: node.memory)
-    if not roomiest.holds(memory=demand.memory, disk=0):
+    if not roomiest.has_room(memory=demand.memory, disk=0):
         reason = f"no node has {demand.memory} MiB free: best is {roomiest.name} with {roomiest.memory}"
         return reason, f"{demand.memory - roomiest.memory} MiB more memory on {roomiest.name}"
     if not with_disk:

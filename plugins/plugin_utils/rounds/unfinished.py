@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..cluster import cluster as clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from . import work
 
@@ -35,6 +35,35 @@ class Job:
     def instances(self) -> tuple[str, ...]:
         """The instances (UUIDs) that it holds."""
         return tuple(dict.fromkeys(str(opcode.params["instance"]) for opcode in self.opcodes))
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What unfinished jobs hold and use of a cluster, looked up once.
+
+    `jobs` are in the order of their numbers; `urgent` are the numbers of those that only start instances elsewhere;
+    `nodes` are those (UUIDs) with a part in each job, by its number. By instance (UUID) `held_by` has the jobs that
+    hold it, and `stations` where it may be until they end.
+    """
+
+    jobs: tuple[Job, ...] = ()
+    urgent: frozenset[int] = frozenset()
+    nodes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    held_by: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+    stations: Mapping[str, list[clusters.Instance]] = field(default_factory=dict)
+
+
+def claims(cluster: clusters.Cluster, jobs: Iterable[Job]) -> Claims:
+    """What jobs hold and use; O(jobs * log(jobs))."""
+    ordered = tuple(sorted(jobs, key=lambda job: job.number))
+    held_by = by_instance(cluster, ordered)
+    return Claims(
+        ordered,
+        urgent=frozenset(job.number for job in ordered if is_urgent(cluster, job)),
+        nodes={job.number: nodes_of(cluster, job) for job in ordered},
+        held_by=held_by,
+        stations={uuid: stations(cluster, cluster.instances[uuid], held) for uuid, held in held_by.items()},
+    )
 
 
 def by_instance(cluster: clusters.Cluster, jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Collection, Iterable
-
-from . import unfinished
+from typing import TYPE_CHECKING, Collection
 
 if TYPE_CHECKING:
-    from ..cluster import cluster as clusters
+    from . import unfinished
 
 Row = list[tuple["str | int", "str | None"]]
 """The last move of each chain at a node: its key, or the number of a job submitted before, and its incident."""
@@ -37,11 +35,11 @@ class Waves:
         self._admitted: dict[str, Row] = {}
         self._urgent: dict[str, Row] = {}
 
-    def count(self, cluster: clusters.Cluster, jobs: Iterable[unfinished.Job]) -> None:
-        """Have these jobs take their places; of those that do not wait for each other each is a chain of its own."""
-        for job in sorted(jobs, key=lambda job: job.number):
-            rows = self._urgent if unfinished.is_urgent(cluster, job) else self._admitted
-            for node in unfinished.nodes_of(cluster, job):
+    def count(self, claims: unfinished.Claims) -> None:
+        """Give unfinished jobs their places; of those that do not wait for each other each is a chain of its own."""
+        for job in claims.jobs:
+            rows = self._urgent if job.number in claims.urgent else self._admitted
+            for node in claims.nodes[job.number]:
                 row = rows.setdefault(node, [])
                 row[:] = [entry for entry in row if entry[0] not in job.depends] + [(job.number, None)]
 

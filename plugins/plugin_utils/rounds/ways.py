@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Collection, Mapping
+from typing import TYPE_CHECKING, Collection
 
 from ..cluster import cluster as clusters
 from ..cluster import left_replicas
@@ -17,7 +16,7 @@ from . import targets
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ..disks.possible_loss import Answer
+    from .basis import Basis
     from .room import Room
 
 ANYWHERE = frozenset({"sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"})
@@ -47,21 +46,20 @@ class Ways:
 
     def __init__(
         self,
-        cluster: clusters.Cluster,
+        basis: Basis,
         node: clusters.Node,
         *,
         failover: bool,
         lookout: targets.Targets,
         room: Room,
-        evidence: Mapping[str, Answer] = MappingProxyType({}),
     ) -> None:
-        self._evidence = evidence
-        self._cluster = cluster
+        self._basis = basis
+        self._cluster = basis.cluster
         self._node = node
         self._failover = failover
         self._targets = lookout
         self._room = room
-        self._reachable = clusters.reachable(cluster, node)
+        self._reachable = node.uuid in basis.reachable
 
     def out(self, instance: clusters.Instance) -> Way | Refusal:
         """The best way of an instance out of the node, with the room that is left now."""
@@ -105,11 +103,9 @@ class Ways:
         return Way((step,), target.uuid, secondaries, keeps=True, why=text, left=kept if replicated else None)
 
     def _shared_out(self, instance: clusters.Instance) -> Way | Refusal:
-        demand, group = self._running(instance), self._node.group
-        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_TO_ANY)
-        choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
-        if choice is None:
-            return self._targets.nowhere(demand, group=group, without=self._holding(instance))
+        choice = self._choose(instance, self._running(instance), Action.FAILOVER_TO_ANY)
+        if isinstance(choice, Refusal):
+            return choice
         step = self._run_on(instance, choice.node)
         return Way((step,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
 
@@ -117,14 +113,13 @@ class Ways:
         if bound := not_replaced(instance):
             return Refusal(instance.name, bound, permanent=True)
         primary = self._cluster.nodes.get(instance.primary_node)
-        if primary is None or not clusters.reachable(self._cluster, primary):
+        if primary is None or primary.uuid not in self._basis.reachable:
             name = self._cluster.node_name(instance.primary_node)
             return Refusal(instance.name, f"its primary {name} is not reachable", f"{name} reachable again")
         demand = self._secondary_demand(instance, primary=primary.uuid)
-        scores = functools.partial(self._targets.scores, instance, Action.REPLACE_SECONDARY)
-        choice = self._targets.best(demand, group=primary.group, without=self._holding(instance), scores=scores)
-        if choice is None:
-            return self._targets.nowhere(demand, group=primary.group, without=self._holding(instance))
+        choice = self._choose(instance, demand, Action.REPLACE_SECONDARY, group=primary.group)
+        if isinstance(choice, Refusal):
+            return choice
         others = _without(instance.secondary_nodes, self._node.uuid)
         return Way(
             (self._replica_to(choice.node),),
@@ -158,13 +153,12 @@ class Ways:
     def _last_resort(self, instance: clusters.Instance, refusal: Refusal) -> Way | Refusal:
         """To an in-sync secondary that says Ok since an incident of it failed, before the instance stays behind."""
         secondary = instance.secondary_nodes[0]
-        if not self._targets.is_last_resort(secondary):
+        why = self._targets.last_resort(secondary)
+        if not why:
             return refusal
         if self._flaw(instance, secondary, last_resort=True) or self._degraded(instance) or self._unproven(instance):
             return refusal
         way = self._by_secondary(instance)
-        name, commands = self._cluster.node_name(secondary), targets.acknowledgements(self._cluster, [secondary])
-        why = f"{name} is the last resort: it says Ok since an incident of it failed; acknowledge it: {commands[0]}"
         return dataclasses.replace(way, why="; ".join(filter(None, [why, way.why])))
 
     def _by_secondary(self, instance: clusters.Instance) -> Way:
@@ -187,10 +181,8 @@ class Ways:
         """The node for the replica of an instance that goes to its secondary, or why there is none."""
         if bound := not_replaced(instance):
             return Refusal(instance.name, bound, permanent=True)
-        demand, group = self._secondary_demand(instance, primary=secondary), self._node.group
-        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
-        choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
-        return choice or self._targets.nowhere(demand, group=group, without=self._holding(instance))
+        demand = self._secondary_demand(instance, primary=secondary)
+        return self._choose(instance, demand, Action.FAILOVER_AND_REPLACE)
 
     def _left(self, instance: clusters.Instance, lack: Refusal, *, secondary: str) -> Refusal:
         """Why the replica of an instance stays on the node when the instance goes to its secondary."""
@@ -201,22 +193,15 @@ class Ways:
     def _by_new_secondary(self, instance: clusters.Instance) -> Way | Refusal:
         if bound := not_replaced(instance):
             return Refusal(instance.name, bound)
-        old, group = instance.secondary_nodes[0], self._node.group
+        old = instance.secondary_nodes[0]
         demand = dataclasses.replace(self._running(instance), disk=disk_per_copy(instance))
-        scores = functools.partial(self._targets.scores, instance, Action.REPLACE_AND_FAILOVER)
-        first = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
-        if first is None:
-            return self._targets.nowhere(demand, group=group, without=self._holding(instance))
-        without = {*_without(self._holding(instance), old), first.node}
-        replica = self._secondary_demand(instance, primary=first.node)
-        scores = functools.partial(
-            self._targets.scores_of_secondaries, instance, primary=first.node, secondary=self._node.uuid
-        )
-        second = self._targets.best(replica, group=group, without=without, scores=scores, returning=old)
-        if second is None:
-            lack = self._targets.nowhere(replica, group=group, without=without)
-            reason = f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}"
-            return dataclasses.replace(lack, reason=reason)
+        first = self._choose(instance, demand, Action.REPLACE_AND_FAILOVER)
+        if isinstance(first, Refusal):
+            return first
+        second = self._choose_next(instance, primary=first.node)
+        if isinstance(second, Refusal):
+            reason = f"if it moves to {self._cluster.node_name(first.node)}, {second.reason}"
+            return dataclasses.replace(second, reason=reason)
         steps = (
             self._replica_to(first.node),
             self._run_on(instance, first.node),
@@ -225,19 +210,35 @@ class Ways:
         secondaries, keeps = (*_without(instance.secondary_nodes, old), second.node), first.keeps and second.keeps
         return Way(steps, first.node, secondaries, keeps=keeps, why=self._why(first))
 
+    def _choose(
+        self, instance: clusters.Instance, demand: targets.Demand, action: Action, *, group: str = ""
+    ) -> targets.Choice | Refusal:
+        """The best node of a group, by default of this node's, for an instance that is moved there by an action."""
+        holding = self._holding(instance)
+        scores = functools.partial(self._targets.scores, instance, action)
+        return self._targets.choose(demand, group=group or self._node.group, without=holding, scores=scores)
+
+    def _choose_next(self, instance: clusters.Instance, *, primary: str) -> targets.Choice | Refusal:
+        """The best node for the replica of an instance that by then has moved to a new primary; its old one counts."""
+        old = instance.secondary_nodes[0]
+        without = {*_without(self._holding(instance), old), primary}
+        scores = functools.partial(
+            self._targets.scores_of_secondaries, instance, primary=primary, secondary=self._node.uuid
+        )
+        demand = self._secondary_demand(instance, primary=primary)
+        return self._targets.choose(demand, group=self._node.group, without=without, scores=scores, returning=old)
+
+    def _holding(self, instance: clusters.Instance) -> tuple[str, ...]:
+        return left_replicas.holding(self._cluster, instance)
+
     def _flaw(self, instance: clusters.Instance, uuid: str, *, last_resort: bool = False) -> Refusal | None:
         """Why the secondary of an instance is no target for it, if it is none."""
         node = self._cluster.nodes.get(uuid)
         if node is None:
             return self._flawed(instance, f"its secondary {uuid} has left the cluster", "")
-        unfit = self._targets.unfit(node, last_resort=last_resort)
-        if unfit is not None:
-            cure = self._targets.cure(node, unfit)
-            return self._flawed(instance, f"its secondary {node.name} is {unfit.state}", cure)
-        if node.group != self._node.group:
-            return self._flawed(instance, f"its secondary {node.name} is in another group", "")
-        lack = self._targets.lack(self._running(instance), self._room.nodes[uuid])
-        return self._flawed(instance, f"its secondary {node.name} {lack.reason}", lack.unblock) if lack else None
+        demand, group = self._running(instance), self._node.group
+        flaw = self._targets.objection(node, demand, group=group, last_resort=last_resort)
+        return self._flawed(instance, f"its secondary {node.name} {flaw.reason}", flaw.unblock) if flaw else None
 
     def _degraded(self, instance: clusters.Instance) -> Refusal | None:
         """Why a running instance does not go to its secondary: its primary has reported that it writes alone."""
@@ -249,14 +250,14 @@ class Ways:
 
     def _unproven(self, instance: clusters.Instance) -> Refusal | None:
         """Why the secondary of an instance is no target for it while its primary's node cannot be asked, if so."""
-        found = self._evidence.get(instance.uuid)
+        found = self._basis.evidence.get(instance.uuid)
         if self._reachable or found is None or not found.keeps_back:
             return None
         return Refusal(instance.name, found.reason, found.unblock)
 
     def _loss(self, instance: clusters.Instance) -> str:
         """What a failover of an instance may lose, where its primary's node is known to be off."""
-        found = self._evidence.get(instance.uuid)
+        found = self._basis.evidence.get(instance.uuid)
         if self._reachable or found is None or not found.seen_off or found.seconds is None:
             return ""
         return possible_loss.text(found.seconds)
@@ -275,9 +276,6 @@ class Ways:
         left = room.spare - memory_in_use(instance)
         peers = (size for peer, size in room.reserved.items() if peer != self._node.uuid)
         return memory_in_use(instance) == 0 or left >= max(peers, default=0)
-
-    def _holding(self, instance: clusters.Instance) -> tuple[str, ...]:
-        return left_replicas.holding(self._cluster, instance)
 
     def _running(self, instance: clusters.Instance) -> targets.Demand:
         """What it asks of the node where it goes; from a node that is gone virtual CPUs and tags keep nothing back."""

@@ -13,13 +13,11 @@ from typing import Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...module_utils.domain.agent import diagnosis
 from ...module_utils.domain.power import power
-from ...module_utils.domain.values import errors, json_values
 from ..cluster import cluster as clusters
 from ..cluster import incidents, known_off, roles
 from ..disks import replica_texts
 from . import witnesses
 
-KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
 _FAILING_OVER = frozenset({"failover", "fence"})
 """The policies by which instances of a node that is known to be off start elsewhere."""
@@ -321,9 +319,8 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
 
 def to_confirm(node: clusters.Node) -> str:
     """What a person must see and say of a node of which no BMC tells."""
-    return (
-        f"a person who sees that {node.name} is off, keeps it so, and says it: `roundsman node confirm-off {node.name}`"
-    )
+    name = node.name
+    return f"a check on site that {name} is off and will stay off, then `roundsman node confirm-off {name}`"
 
 
 def lived_text(node: clusters.Node) -> str:
@@ -333,64 +330,79 @@ def lived_text(node: clusters.Node) -> str:
 
 def to_confirm_again(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """What a person does about a node that was known to be off, and has lived since, and how it returns to service."""
-    step = to_know_power(cluster, node)
-    return f"{step}. {_way_back(cluster, node)}" if _may_run_second_copies(cluster, node) else step
+    remedies = _remedies(cluster, node)
+    step = remedies.to_know_power()
+    return f"{step}. {remedies.way_back()}" if remedies.may_run_second_copies else step
 
 
 def to_know_power(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """What a person does so that the power of a node is known that was known to be off, and has lived since."""
-    name, off, on = node.name, f"`roundsman node confirm-off {node.name}`", _to_state_on(node)
-    if _may_run_second_copies(cluster, node):
-        return _to_power_off(cluster, node)
-    if _has_bmc(cluster, node):
-        on = f"`roundsman node power on {name}`, or {on} if its BMC does not answer"
-        off = f"`roundsman node power off {name} --force`, or {off} if its BMC does not answer"
-    return f"check on site whether {name} is on; if it is on, run {on}; if it is off and will stay off, run {off}"
+    return _remedies(cluster, node).to_know_power()
 
 
-def _may_run_second_copies(cluster: clusters.Cluster, node: clusters.Node) -> bool:
-    """Whether instances of a node that was known to be off may have been started elsewhere, and none should run there.
+@dataclass(frozen=True)
+class _Remedies:
+    """What a person can do about a node, by whether a BMC commands its power, and by the instances it is primary of."""
 
-    A node that is still the primary of some is contacted again once it is recorded as on: its reports show the others.
-    """
-    return node.vm_capable and (node.offline or not _running(cluster, node))
+    node: clusters.Node
+    has_bmc: bool
+    primaries: Tuple[clusters.Instance, ...]
+
+    @property
+    def running(self) -> str:
+        return _up(self.primaries)
+
+    @property
+    def may_run_second_copies(self) -> bool:
+        """Whether instances of a node that was known to be off may run elsewhere, and none should run on it.
+
+        A node that is still the primary of some is contacted again once it is recorded as on: its reports show the
+        others.
+        """
+        return self.node.vm_capable and (self.node.offline or not self.running)
+
+    def to_know_power(self) -> str:
+        if self.may_run_second_copies:
+            return self._to_power_off()
+        name, off, on = self.node.name, f"`roundsman node confirm-off {self.node.name}`", self._to_state_on()
+        if self.has_bmc:
+            on = f"`roundsman node power on {name}`, or {on} if its BMC does not answer"
+            off = f"`roundsman node power off {name} --force`, or {off} if its BMC does not answer"
+        return f"check on site whether {name} is on; if it is on, run {on}; if it is off and will stay off, run {off}"
+
+    def _to_power_off(self) -> str:
+        name = self.node.name
+        copies = f"second copies of instances that were started elsewhere may run on {name}"
+        stops = f", which also stops {self.running}" if self.running else ""
+        stated = f"run `roundsman node confirm-off {name}`"
+        if not self.has_bmc:
+            return f"{copies}: power it off on site{stops}, and {stated}"
+        off = f"power it off with `roundsman node power off {name} --force`{stops}"
+        return f"{copies}: {off}; if its BMC does not answer, power it off on site and {stated}"
+
+    def way_back(self) -> str:
+        """How a node that was powered off by `_to_power_off` returns to service: it is looked at before."""
+        name, by_hand = self.node.name, f"power it on by hand and run {self._to_state_on()}"
+        on, forced = by_hand, ""
+        if self.has_bmc:
+            on = f"run `roundsman node power on {name}`; if its BMC does not answer, {by_hand}"
+            forced = " (with `--force` if its BMC does not answer)"
+        online = f"`roundsman node online {name}`{forced}, which refuses a node that runs second copies"
+        return f"To bring it back, {on}. Then run {online}"
+
+    def _to_state_on(self) -> str:
+        """The command by which a person states that the node is on that is recorded or stated to be off."""
+        name = self.node.name
+        command = f"confirm-off {name} --undo" if self.node.powered else f"modify {name} --powered yes"
+        return f"`roundsman node {command}`"
 
 
-def _to_power_off(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    name, running = node.name, _running(cluster, node)
-    copies = f"second copies of instances that were started elsewhere may run on {name}"
-    stops = f", which also stops {running}" if running else ""
-    stated = f"run `roundsman node confirm-off {name}`"
-    if not _has_bmc(cluster, node):
-        return f"{copies}: power it off on site{stops}, and {stated}"
-    off = f"power it off with `roundsman node power off {name} --force`{stops}"
-    return f"{copies}: {off}; if its BMC does not answer, power it off on site and {stated}"
-
-
-def _way_back(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    """How a node that was powered off by `_to_power_off` returns to service: it is looked at before."""
-    name, by_hand = node.name, f"power it on by hand and run {_to_state_on(node)}"
-    on, forced = by_hand, ""
-    if _has_bmc(cluster, node):
-        on = f"run `roundsman node power on {name}`; if its BMC does not answer, {by_hand}"
-        forced = " (with `--force` if its BMC does not answer)"
-    online = f"`roundsman node online {name}`{forced}, which refuses a node that runs second copies"
-    return f"To bring it back, {on}. Then run {online}"
-
-
-def _to_state_on(node: clusters.Node) -> str:
-    """The command by which a person states that a node is on that is recorded or stated to be off."""
-    command = f"confirm-off {node.name} --undo" if node.powered else f"modify {node.name} --powered yes"
-    return f"`roundsman node {command}`"
+def _remedies(cluster: clusters.Cluster, node: clusters.Node) -> _Remedies:
+    return _Remedies(node, _has_bmc(cluster, node), tuple(cluster.primaries(node.uuid)))
 
 
 def _has_bmc(cluster: clusters.Cluster, node: clusters.Node) -> bool:
     return clusters.parameter(cluster, node, "oob_program") is not None
-
-
-def _running(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    """The instances that should run on a node, by the record."""
-    return _up(cluster.primaries(node.uuid))
 
 
 def _up(instances: Iterable[clusters.Instance]) -> str:
@@ -439,20 +451,8 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, *, hangs: bool 
 
 def report(node: clusters.Node) -> diagnosis.Diagnosis:
     """What stands for the report of a dead node: the same text each time, so that it is one incident."""
-    text = json.dumps(
-        {"status": diagnosis.Status.EVACUATE_FAILOVER.value, "details": {"kind": KIND, "node": node.name}}
-    )
-    return diagnosis.parse(text)
-
-
-def is_of_a_dead_node(incident: incidents.Incident) -> bool:
-    """Whether an incident was noted for silence, and not for what the node said."""
-    try:
-        value = json_values.parse(incident.original)
-    except errors.InvalidInput:
-        return False
-    details = value.get("details") if isinstance(value, dict) else None
-    return isinstance(details, dict) and details.get("kind") == KIND and set(details) == {"kind", "node"}
+    details = {"kind": incidents.DEAD_NODE, "node": node.name}
+    return diagnosis.parse(json.dumps({"status": diagnosis.Status.EVACUATE_FAILOVER.value, "details": details}))
 
 
 def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapping[str, diagnosis.Diagnosis]:
@@ -460,7 +460,7 @@ def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapp
     found = {}
     for incident in cluster.maintenance.incidents:
         node = cluster.nodes.get(incident.node)
-        if node is None or incident.returned_at or not is_of_a_dead_node(incident):
+        if node is None or incident.returned_at or not incident.is_of_a_dead_node:
             continue
         if known_off.is_off(node) or node.uuid in silences:
             found[node.uuid] = report(node)

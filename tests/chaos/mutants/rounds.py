@@ -64,7 +64,7 @@ MUTANTS = (
         (
             Edit(
                 WAVES,
-                "            rows = self._urgent if unfinished.is_urgent(cluster, job) else self._admitted\n",
+                "            rows = self._urgent if job.number in claims.urgent else self._admitted\n",
                 "            rows = self._admitted\n",
             ),
         ),
@@ -125,7 +125,7 @@ MUTANTS = (
         (
             Edit(
                 OVERTAKEN,
-                "_reason(cluster, now, job, frozenset() if job.number in urgent else left)\n",
+                "_reason(cluster, now, job, frozenset() if job.number in claims.urgent else left)\n",
                 "_reason(cluster, now, job, left)\n",
             ),
         ),
@@ -173,7 +173,7 @@ MUTANTS = (
         (
             Edit(
                 OVERTAKEN,
-                "        if goes_on or dead_nodes.is_of_a_dead_node(incident):\n",
+                "        if goes_on or incident.is_of_a_dead_node:\n",
                 "        if is_held:\n",
             ),
         ),

@@ -248,7 +248,7 @@ def test_the_mutant_that_records_first_does_so_before_it_asks_the_target() -> No
     def records_first(text: str) -> bool:
         names = tasks(text)
         record = next(number for number, name in enumerate(names) if name.startswith("Record the new primary"))
-        return record < names.index("Let the target write the disks")
+        return record < names.index("Promote the disks on the target")
 
     assert not records_first((ROOT / known.FAILOVER_ACT).read_text())
     assert records_first(known.find("recorded_before_look").text(known.FAILOVER_ACT))

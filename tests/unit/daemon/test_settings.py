@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import settings
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
@@ -30,3 +27,8 @@ def test_a_damaged_file_is_refused_with_its_path_and_field(tmp_path: Path, text:
     (tmp_path / "file").write_text(text)
     with pytest.raises(errors.InvalidInput, match=f"{tmp_path}/file: {field}: "):
         settings.read(tmp_path / "file")
+
+
+def test_each_setting_has_its_row_in_the_page_for_operators() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/operating.md").read_text()
+    assert [name for name in settings.Settings.model_fields if f"\n| `{name}` | " not in page] == []

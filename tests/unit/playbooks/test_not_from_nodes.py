@@ -112,6 +112,6 @@ def test_every_include_of_a_members_disks_sets_all_that_is_read_there(role: Path
         if name == "disks_of_member.yml":
             given = {*task["vars"], task.get("loop_control", {}).get("loop_var")}
             # start.yml is included with its member.
-            given |= {"instance_member"} if task["name"] == "Let the node write its disks" else set()
+            given |= {"instance_member"} if task["name"] == "Promote the disks on the node" else set()
             expected = {"instance_member", "instance_disks_state", "instance_disks_may_fail", "instance_peer_number"}
             assert expected <= given, task["name"]

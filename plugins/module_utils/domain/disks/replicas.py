@@ -341,7 +341,7 @@ def to_outdate(primary: Optional[NodeTrack], secondary: Optional[NodeTrack], res
     """Whether a secondary has a replica to outdate: its primary writes alone, and it would let itself be promoted.
 
     Never where no side is primary, never where the secondary has its peer, and never both. Nor one that was promoted
-    since the two parted: whose data count then is for a person.
+    since the two disconnected: whose data count then is for a person.
     """
     if secondary is None:
         return False

@@ -4,9 +4,9 @@ A configuration that was restored may be older than the data: it then names the 
 that has its peer is newest by DRBD's own word. One that has not is compared with what the peer says of itself; a peer
 that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start. One that answers, and of
 which nothing can be read, is not silent: it may have the newer data. Nothing is hindered by a replica that was outdated
-while the primary is in sync with one on another node. Where a migration may have taken the instance
-to the peer, that one may have written last, and has to say what it has. Where both were written since they parted, or
-the primary's was outdated, a person says whose data are given up.
+while the primary is in sync with one on another node. Where a migration may have taken the instance to the peer, that
+one may have written last, and has to say what it has. Where both were written since they disconnected, or the primary's
+was outdated, a person says whose data are given up.
 """
 
 from __future__ import annotations
@@ -177,13 +177,13 @@ def _discarding(instance: str, peer: Node) -> str:
 
 
 def _split(instance: str, *sides: Tuple[Node, Replica]) -> str:
-    """Both sides were promoted since they parted: what each has, and the command that gives one of them up."""
+    """Both sides were promoted since they disconnected: what each has, and the command that gives one of them up."""
     told = ", and ".join(f"the one on {node.name} ({replica.described})" for node, replica in sides)
     names = [node.name for node, _ in reversed(sides)]
     commands = " or ".join(f"`roundsman instance start {instance} --discard {name}`" for name in names)
     return (
-        f"both replicas of {instance} were written since they parted, {told}: it is not started. Choose the node whose "
-        f"writes are lost, then run {commands}"
+        f"both replicas of {instance} were written since they disconnected, {told}: it is not started. Choose the "
+        f"node whose writes are lost, then run {commands}"
     )
 
 

@@ -24,7 +24,7 @@ PRICE = 0.0025
 HALVINGS = 5
 PAIRS = 0.5
 MOST_PAIRS = 300
-MENDS = 3
+REPAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Options:
     halvings: how often the price is halved until it is that.
     pairs: how many are tried at each price for each movable instance, `most_pairs` in all, by the chance of `seed`.
     max_moves: so many instances at the most are moved, those of the first ones of the plan; None is no limit.
-    enough: the search ends once it has moved so many; mends: how often it looks again for what the plan had to keep.
+    enough: the search ends once it has moved so many; repairs: how often it looks again for what the plan had to keep.
     min_gain: what a step must gain (of hbal's, once the score is 0.1 or less).
     min_score: the search ends so near to the bound below which no score gets.
     """
@@ -47,7 +47,7 @@ class Options:
     seed: int = 1
     max_moves: int | None = None
     enough: int | None = None
-    mends: int = MENDS
+    repairs: int = REPAIRS
     min_gain: float | None = None
     min_score: float = 1e-9
     allowed: candidates.Allowed = candidates.ANY
@@ -99,7 +99,7 @@ def _ordered(state: states.State, work: search.Search, options: Options) -> turn
     order = turns.Order(state)
     order.add(work.back())
     schedule = order.run(options.max_moves)
-    for _ in range(options.mends):
+    for _ in range(options.repairs):
         if not schedule.kept or len(schedule.turns) == options.max_moves:
             break
         moved = {turn.move.instance for turn in schedule.turns}
@@ -108,11 +108,11 @@ def _ordered(state: states.State, work: search.Search, options: Options) -> turn
         again.price, before = work.price, again.score
         again.descend()
         order.add(again.back())
-        mended = order.run(options.max_moves)
+        repaired = order.run(options.max_moves)
         if scoring.score(state, work.where) > before:
             again.back()
             break
-        schedule = mended
+        schedule = repaired
     return schedule
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,21 @@ DESIRED = "htools:desiredlocation:"
 MIGRATION = "htools:migration:"
 ALLOWED = "htools:allowmigration:"
 BETWEEN = "::"
+
+
+@dataclass(frozen=True)
+class Steering:
+    """What the tags of a model say: of each instance `exclusion` and `desired`, of each node the other two."""
+
+    exclusion: list[tuple[str, ...]]
+    desired: list[frozenset[str]]
+    locations: list[frozenset[str]]
+    migration: list[tuple[frozenset[str], frozenset[str]]]
+
+
+def steering(cluster: model.Model) -> Steering:
+    """What the tags of a model say, looked up once."""
+    return Steering(exclusion(cluster), desired(cluster), locations(cluster), migration(cluster))
 
 
 def exclusion(cluster: model.Model) -> list[tuple[str, ...]]:

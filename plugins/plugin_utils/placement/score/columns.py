@@ -113,13 +113,9 @@ class Nodes:
 
 
 def instances_of(
-    cluster: model.Model,
-    *,
-    exclusion: list[tuple[str, ...]],
-    tag_ids: dict[str, int],
-    location_ids: dict[str, int],
+    cluster: model.Model, steering: tags.Steering, *, tag_ids: dict[str, int], location_ids: dict[str, int]
 ) -> Instances:
-    """The columns of a cluster's instances, in its order; `exclusion` are the exclusion tags of each."""
+    """The columns of a cluster's instances, in its order."""
     found = cluster.instances
     index = {node.name: number for number, node in enumerate(cluster.nodes)} | {"": NOWHERE}
     real = np.array([not instance.forthcoming for instance in found], dtype=bool)
@@ -129,9 +125,8 @@ def instances_of(
     kinds = {kind: number for number, kind in enumerate(model.Template)}
     template = np.array([kinds[instance.template] for instance in found], dtype=np.int64)
     on_volumes = _by_template(lambda kind: kind.is_on_volumes)[template]
-    wants = tags.desired(cluster)
     desired = np.zeros((len(found), len(location_ids)), dtype=bool)
-    for row, wanted in enumerate(wants):
+    for row, wanted in enumerate(steering.desired):
         desired[row, [location_ids[tag] for tag in wanted if tag in location_ids]] = True
     return Instances(
         names=[instance.name for instance in found],
@@ -150,22 +145,24 @@ def instances_of(
         mirrored=_by_template(lambda kind: kind.is_mirrored)[template],
         movable=_by_template(lambda kind: kind.is_movable)[template],
         balanced=np.array([instance.auto_balance for instance in found], dtype=bool),
-        tags=[_columns(mine, tag_ids) for mine in exclusion],
+        tags=[_columns(mine, tag_ids) for mine in steering.exclusion],
         desired=desired,
-        wanted=_numbers(len(wanted) for wanted in wants),
+        wanted=_numbers(len(wanted) for wanted in steering.desired),
         primary=np.array([index[instance.primary] for instance in found], dtype=np.int64),
         secondary=np.array([index[instance.secondary] for instance in found], dtype=np.int64),
     )
 
 
-def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dict[str, int]) -> Nodes:
+def nodes_of(
+    cluster: model.Model, steering: tags.Steering, *, tag_ids: dict[str, int], location_ids: dict[str, int]
+) -> Nodes:
     """The columns of a cluster's nodes as if no instance were there; `disk` and the like are what is free now."""
     found = cluster.nodes
     count = len(found)
     groups = {group.uuid: number for number, group in enumerate(cluster.groups)}
     policies = [cluster.groups[groups[node.group]].policy for node in found]
     locations = np.zeros((count, len(location_ids)), dtype=bool)
-    for row, mine in enumerate(tags.locations(cluster)):
+    for row, mine in enumerate(steering.locations):
         locations[row, [location_ids[tag] for tag in mine]] = True
     spindles = _numbers(node.spindles for node in found)
     return Nodes(
@@ -182,7 +179,7 @@ def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dic
         vcpu_ratio=_numbers(policy.vcpu_ratio for policy in policies),
         spindle_limit=_numbers(policy.spindle_ratio for policy in policies) * spindles,
         locations=locations,
-        receives=_receives(cluster),
+        receives=_receives(steering.migration),
         memory=_numbers(int(node.t_mem) - node.n_mem for node in found),
         memory_expected=_numbers(node.f_mem for node in found),
         disk=_numbers(node.f_disk for node in found),
@@ -222,8 +219,7 @@ def _numbers(values: Iterable[float]) -> Numbers:
     return np.fromiter(values, dtype=float)
 
 
-def _receives(cluster: model.Model) -> Flags:
-    found = tags.migration(cluster)
+def _receives(found: list[tuple[frozenset[str], frozenset[str]]]) -> Flags:
     if not any(own for own, _ in found):
         return np.ones((len(found), len(found)), dtype=bool)
     return np.array([[own <= received for _, received in found] for own, _ in found], dtype=bool)

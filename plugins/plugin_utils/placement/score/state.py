@@ -5,7 +5,7 @@ Made once from a `model.Model`, then changed move by move; nothing here decides 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,17 +71,6 @@ class State:
             name: (names[first], names[second]) for name, (first, second) in zip(self.by_instance, pairs, strict=True)
         }
 
-    def as_model(self) -> model.Model:
-        """The cluster with the instances where they are now; free memory and disk follow them."""
-        placed = self.placement()
-        instances = (
-            replace(instance, primary=placed[instance.name][0], secondary=placed[instance.name][1])
-            for instance in self.cluster.instances
-        )
-        started = settling.by_node(self.instances.primary, self.instances.started, len(self.nodes.names))
-        nodes = tuple(self._measured(number, node, started) for number, node in enumerate(self.cluster.nodes))
-        return replace(self.cluster, instances=tuple(instances), nodes=nodes)
-
     def count(self, instance: int, sign: float) -> None:
         """Take an instance into account where it is (+1), or no more (-1)."""
         held = self.instances
@@ -136,22 +125,14 @@ class State:
         others = np.concatenate((row[:top], row[top + 1 :]))
         nodes.reserved_next[node] = others.max(initial=0.0)
 
-    def _measured(self, number: int, node: model.Node, started: columns.Numbers) -> model.Node:
-        return replace(
-            node,
-            f_mem=int(self.f_mem[number] - started[number]),
-            f_disk=int(self.nodes.disk[number]),
-            free_spindles=int(self.nodes.free_spindles[number]),
-        )
-
 
 def build(cluster: model.Model) -> State:
     """The state of a cluster as its source says it; O(nodes² + instances)."""
-    exclusion = tags.exclusion(cluster)
-    tag_ids = _ids(tag for mine in exclusion for tag in mine)
-    location_ids = _ids(tag for mine in tags.locations(cluster) for tag in sorted(mine))
-    nodes = columns.nodes_of(cluster, tag_ids=tag_ids, location_ids=location_ids)
-    instances = columns.instances_of(cluster, exclusion=exclusion, tag_ids=tag_ids, location_ids=location_ids)
+    steering = tags.steering(cluster)
+    tag_ids = _ids(tag for mine in steering.exclusion for tag in mine)
+    location_ids = _ids(tag for mine in steering.locations for tag in sorted(mine))
+    nodes = columns.nodes_of(cluster, steering, tag_ids=tag_ids, location_ids=location_ids)
+    instances = columns.instances_of(cluster, steering, tag_ids=tag_ids, location_ids=location_ids)
     placed = nodes.locations.astype(float)
     found = State(
         cluster,

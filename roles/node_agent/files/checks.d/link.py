@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def judged(folder: Path, names: List[str]) -> Dict[str, Any]:
-    """The diagnosis: without a link instances leave; a bond that lacks one of its links can be mended meanwhile."""
+    """The diagnosis: without a link instances leave; a bond that lacks one of its links can be repaired meanwhile."""
     details = {name: "has no link" for name in names if not has_link(folder / name)}
     status = "evacuate" if details else "live-repair"
     for name in names:

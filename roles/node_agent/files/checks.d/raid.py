@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def judged(text: str) -> Dict[str, Any]:
-    """The diagnosis: what is degraded can be mended while instances run, what does not run cannot."""
+    """The diagnosis: what is degraded can be repaired while instances run, what does not run cannot."""
     details: Dict[str, str] = {}
     last = ""
     for line in text.splitlines():

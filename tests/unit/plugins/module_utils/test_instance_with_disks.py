@@ -126,7 +126,7 @@ def test_where_the_other_node_answers_a_replica_starts_that_has_its_peer_or_is_n
     ("replica", "peer", "text"),
     [
         # A restored configuration: the instance was failed over after this replica had been written alone.
-        (NEW, said(OTHER_NEW), "both replicas of web1 were written since they parted"),
+        (NEW, said(OTHER_NEW), "both replicas of web1 were written since they disconnected"),
         (OLD, said(OTHER_NEW), "is older than the one on node2"),
         (NEW, {**said(), "disks": None}, r"may be older than .* node2 \(its answer cannot be understood\)"),
         (NEW, {**said(), "disks": [{}]}, "its answer cannot be understood.*`roundsman instance start web1`"),

@@ -34,7 +34,7 @@ def test_each_side_says_since_when_and_how_many_blocks_it_wrote_with_the_command
     since = "since 1970-01-01 00:0"
     discard = "(`roundsman instance start inst1 --discard"
     assert text(n2=first, n3=second) == (
-        "both replicas of inst1 were written since they parted: "
+        "both replicas of inst1 were written since they disconnected: "
         f"node2 wrote 101 blocks of 4 KiB {since}2:40 UTC {discard} node2` discards that), "
         f"and node3 wrote {since}3:40 UTC {discard} node3` discards that)"
     )

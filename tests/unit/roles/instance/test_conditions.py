@@ -198,7 +198,7 @@ def test_a_replica_that_was_left_is_kept_where_it_may_be_needed_or_that_is_not_k
 STOP = "Make sure that a primary that did not confirm the stop has no power"
 OFF = "Command a primary off whose BMC reads off, and read it back"
 LIVES = "Record that it lives where its BMC reads on"
-OPEN = "Let the target write the disks"
+OPEN = "Promote the disks on the target"
 CLOSE = "Demote the replica on the old primary"
 CLOSE_FORCED = "Demote a replica that was promoted by force for an instance that stays down"
 CLOSE_TARGET = "Demote the replica on the target, if it was promoted"

@@ -12,7 +12,7 @@ LIFE = "Record that it lives"
 SOURCE, TARGET = ({"uuid": f"u-{name}", "name": name} for name in ("node2", "node3"))
 CHANGES_HANDS = (
     "Demote the replica on the old primary",
-    "Let the target write the disks",
+    "Promote the disks on the target",
     "Demote a replica that was promoted by force for an instance that stays down",
 )
 

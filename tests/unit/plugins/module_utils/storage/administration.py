@@ -235,7 +235,7 @@ class Administration:
             if not found["steps"]:
                 text = "; ".join([*found["refused"], *found["replaced"]])
                 return self._named_in_repairs(text) if text else ""
-        return "its disks are not mended"
+        return "its disks are not repaired"
 
     def failover(self, *, ignores: bool) -> str:
         source, target = self.primary, self.secondary

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Collection, Mapping, NamedTuple
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan, Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, moving, room, waves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.basis import Basis
 
 from . import steps, tables
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 
 
@@ -29,12 +29,12 @@ def _plan(
     *,
     failover: bool = False,
     avoid: Collection[str] = (),
-    taken: Mapping[str, str] | None = None,
+    kept: Mapping[str, Refusal] | None = None,
     limit: int = 9,
 ) -> Evacuated:
     cluster = tables.read(table)
     plan = evacuation.plan(
-        cluster, "u-node1", failover=failover, avoid=avoid, taken=taken or {}, room=room.Room(cluster)
+        Basis(cluster, avoid=avoid), "u-node1", failover=failover, room=room.Room(cluster), kept=kept or {}
     )
     jobs = moving.Jobs(
         cluster,
@@ -89,7 +89,7 @@ def _of_parted(table: str, *, failover: bool = False) -> Evacuated:
     cluster = tables.read(table)
     parted = dataclasses.replace(cluster.instance("instance1"), parted=replicas.Parted(100.0, 90.0, "u-node1"))
     cluster = clusters.with_instance(cluster, parted)
-    plan = evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=room.Room(cluster))
+    plan = evacuation.plan(Basis(cluster), "u-node1", failover=failover, room=room.Room(cluster))
     return Evacuated(moving.Jobs(cluster, failover=failover).make_all(plan.moves), plan.refusals, plan.notes)
 
 
@@ -678,20 +678,16 @@ def test_two_evacuations_of_a_round_share_no_room() -> None:
     )
     shared, avoid = room.Room(cluster), {"u-node1", "u-node2"}
     first, second = (
-        evacuation.plan(cluster, node, failover=False, avoid=avoid, taken={}, room=shared)
+        evacuation.plan(Basis(cluster, avoid=avoid), node, failover=False, room=shared)
         for node in ("u-node1", "u-node2")
     )
     assert len(first.moves) == 1
     assert (second.moves, len(second.refusals)) == ((), 1)
 
 
-def test_an_instance_that_another_evacuation_moves_waits_for_it() -> None:
-    taken = {"u-instance1": "the evacuation of node2 (incident b2)"}
-    assert _refusal(NODES + DRBD, taken=taken) == (
-        "waits: instance1 is moved by the evacuation of node2 (incident b2)",
-        "the end of the evacuation of node2 (incident b2)",
-        False,
-    )
+def test_an_instance_that_is_kept_is_refused_as_it_says() -> None:
+    kept = {"u-instance1": Refusal("instance1", "waits: another job moves it", "the end of job 7")}
+    assert _refusal(NODES + DRBD, kept=kept) == ("waits: another job moves it", "the end of job 7", False)
 
 
 def test_replicated_primaries_go_first_then_other_primaries_then_copies_and_large_before_small() -> None:
@@ -723,7 +719,7 @@ def test_no_more_moves_run_at_the_evacuated_node_than_the_limit() -> None:
 
 def test_a_node_without_instances_needs_no_moves() -> None:
     cluster = tables.read(NODES)
-    empty = evacuation.plan(cluster, "u-node1", failover=False, avoid=(), taken={}, room=room.Room(cluster))
+    empty = evacuation.plan(Basis(cluster), "u-node1", failover=False, room=room.Room(cluster))
     assert empty == Plan()
 
 
@@ -766,7 +762,7 @@ def test_what_a_migration_may_have_taken_to_a_node_goes_there_or_waits_for_it(
         cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("u-node1"), offline=True))
 
     def planned(seen: clusters.Cluster) -> Evacuated:
-        found = evacuation.plan(seen, "u-node1", failover=True, avoid=(), taken={}, room=room.Room(seen))
+        found = evacuation.plan(Basis(seen), "u-node1", failover=True, room=room.Room(seen))
         return Evacuated(moving.Jobs(seen, failover=True).make_all(found.moves), found.refusals, found.notes)
 
     (job,) = planned(cluster).jobs

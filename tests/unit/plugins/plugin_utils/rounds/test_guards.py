@@ -88,14 +88,15 @@ def test_a_node_is_not_drained_before_what_is_failed_over_to_it_has_started_ther
     )
     (incident,) = cluster.maintenance.incidents
     params = {"instance": "u-instance1", "source": "u-node1", "target": "u-node2"}
-    refusal = guards.awaited(cluster, incident, jobs=[unfinished.Job(7, (work.Opcode("failover", params),))])
+    coming = unfinished.Job(7, (work.Opcode("failover", params),))
+    refusal = guards.awaited(cluster, incident, unfinished.claims(cluster, [coming]))
     assert refusal is not None
     assert refusal.reason == "waits: job 7 fails an instance over to it"
     assert refusal.unblock == "the end of job 7"
     elsewhere = work.Opcode("failover", {**params, "target": "u-node3"})
     off_a_node_that_answers = work.Opcode("failover", {**params, "source": "u-node3"})
     others = [unfinished.Job(7, (elsewhere,)), unfinished.Job(8, (off_a_node_that_answers,))]
-    assert guards.awaited(cluster, incident, jobs=others) is None
+    assert guards.awaited(cluster, incident, unfinished.claims(cluster, others)) is None
 
 
 def test_a_node_that_left_the_cluster_asks_for_nothing() -> None:
@@ -190,7 +191,9 @@ def test_each_guard_holds_an_evacuation() -> None:
 
     def held(settings: str, *jobs: unfinished.Job) -> str:
         cluster = tables.read(table + asks + settings)
-        refusal = guards.held(cluster, cluster.maintenance.incidents[0], begun=(), avoid=(), jobs=jobs)
+        refusal = guards.held(
+            cluster, cluster.maintenance.incidents[0], begun=(), avoid=(), claims=unfinished.claims(cluster, jobs)
+        )
         return "" if refusal is None else refusal.reason.split(":")[0]
 
     assert held("") == ""
@@ -199,6 +202,6 @@ def test_each_guard_holds_an_evacuation() -> None:
     assert held("capacity_reserve=99") == "capacity"
     cluster = tables.read(table + asks)
     died = incidents.note(dead_nodes.report(cluster.node("node2")), node="u-node2", uuid="d1", now=2.0)
-    refusal = guards.held(cluster, died, begun=(), avoid=(), jobs=())
+    refusal = guards.held(cluster, died, begun=(), avoid=(), claims=unfinished.Claims())
     assert refusal is not None
     assert "it may run its instances" in refusal.reason

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room, unfinished, work
 
 from . import tables
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 TABLE = """
 node1 16384 100000 own=1024
@@ -79,8 +84,8 @@ def test_a_move_takes_memory_at_the_new_primary_and_disk_at_the_new_secondary() 
 def test_what_needs_nothing_fits_on_an_overfull_node() -> None:
     cluster = tables.read("node1 1024 1000\ninstance1 sharedfile 2048 9 node1")
     node = room.Room(cluster).nodes["u-node1"]
-    assert node.holds(memory=0, disk=0)
-    assert not node.holds(memory=1, disk=0)
+    assert node.has_room(memory=0, disk=0)
+    assert not node.has_room(memory=1, disk=0)
 
 
 def test_an_instance_of_a_node_that_left_the_cluster_takes_no_room_there() -> None:
@@ -89,8 +94,8 @@ def test_an_instance_of_a_node_that_left_the_cluster_takes_no_room_there() -> No
     assert [one.name for one in stands.held("u-node7")] == ["instance1"]
 
 
-def _jobs(*opcodes: work.Opcode) -> list[unfinished.Job]:
-    return [unfinished.Job(7, opcodes)]
+def _claims(cluster: clusters.Cluster, *opcodes: work.Opcode) -> unfinished.Claims:
+    return unfinished.claims(cluster, [unfinished.Job(7, opcodes)])
 
 
 def _copies(old: str, new: str) -> work.Opcode:
@@ -104,8 +109,8 @@ def _migrates(source: str, target: str) -> work.Opcode:
 def test_what_an_unfinished_job_moves_takes_its_room_on_both_sides() -> None:
     cluster = tables.read(TABLE)
     bare = room.Room(cluster).nodes
-    jobs = _jobs(_copies("node2", "node3"), _migrates("node1", "node3"), _copies("node1", "node2"))
-    stands = room.Room(cluster, jobs=jobs)
+    claims = _claims(cluster, _copies("node2", "node3"), _migrates("node1", "node3"), _copies("node1", "node2"))
+    stands = room.Room(cluster, claims)
     assert [stands.nodes[f"u-node{k}"].memory - bare[f"u-node{k}"].memory for k in (1, 2, 3)] == [0, 0, -4096]
     assert [stands.nodes[f"u-node{k}"].disk - bare[f"u-node{k}"].disk for k in (1, 2, 3)] == [0, 0, -10000]
     assert stands.places == {"u-instance1": ("u-node3", ("u-node2",))}
@@ -114,7 +119,7 @@ def test_what_an_unfinished_job_moves_takes_its_room_on_both_sides() -> None:
 
 def test_where_a_job_may_leave_an_instance_in_between_its_room_is_taken_too() -> None:
     cluster = tables.read(TABLE)
-    stands = room.Room(cluster, jobs=_jobs(_migrates("node1", "node2"), _copies("node1", "node3")))
+    stands = room.Room(cluster, _claims(cluster, _migrates("node1", "node2"), _copies("node1", "node3")))
     bare = room.Room(cluster).nodes
     assert stands.nodes["u-node2"].memory == bare["u-node2"].memory - 4096
     assert stands.nodes["u-node1"].returned == 4096, "it can start in its own memory again"
@@ -125,16 +130,16 @@ def test_where_a_job_may_leave_an_instance_in_between_its_room_is_taken_too() ->
 def test_where_an_instance_only_runs_for_a_while_its_memory_is_taken_too() -> None:
     cluster = tables.read(TABLE)
     bare = room.Room(cluster).nodes
-    jobs = _jobs(_migrates("node1", "node2"), _copies("node1", "node3"), _migrates("node2", "node3"))
-    stands = room.Room(cluster, jobs=jobs)
+    claims = _claims(cluster, _migrates("node1", "node2"), _copies("node1", "node3"), _migrates("node2", "node3"))
+    stands = room.Room(cluster, claims)
     assert [stands.nodes[f"u-node{k}"].memory - bare[f"u-node{k}"].memory for k in (1, 2, 3)] == [0, -4096, -4096]
 
 
 def test_a_step_that_is_on_record_already_or_goes_to_a_node_that_left_takes_nothing_more() -> None:
     cluster = tables.read(TABLE)
     bare = room.Room(cluster)
-    done = room.Room(cluster, jobs=_jobs(_copies("node3", "node2"), _migrates("node2", "node1")))
-    gone = room.Room(cluster, jobs=_jobs(_migrates("node1", "node9")))
+    done = room.Room(cluster, _claims(cluster, _copies("node3", "node2"), _migrates("node2", "node1")))
+    gone = room.Room(cluster, _claims(cluster, _migrates("node1", "node9")))
     for stands in (done, gone):
         assert {node.name: node.memory for node in stands.nodes.values()} == {
             node.name: node.memory for node in bare.nodes.values()

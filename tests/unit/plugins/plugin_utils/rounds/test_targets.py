@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.basis import Basis
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.room import Room
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds.targets import Choice, Demand, Targets, Unfit
 
@@ -21,9 +22,8 @@ node3 4096 2000
 
 
 def targets(cluster: clusters.Cluster, *, avoid: tuple[str, ...] = (), leaving: tuple[str, ...] = ()) -> Targets:
-    return Targets(
-        cluster, room=Room(cluster), avoid=[u(name) for name in avoid], leaving=[u(name) for name in leaving]
-    )
+    basis = Basis(cluster, avoid=[u(name) for name in avoid], leaving=[u(name) for name in leaving])
+    return Targets(basis, room=Room(cluster))
 
 
 def best(table: str, *, without: tuple[str, ...] = ("node1",), **more: Any) -> Choice | None:
@@ -37,7 +37,8 @@ def best(table: str, *, without: tuple[str, ...] = ("node1",), **more: Any) -> C
 
     found = targets(tables.read(table))
     demand = Demand("instance9", **more)
-    return found.best(demand, group=GROUP, without=[u(name) for name in without], scores=known, returning=returning)
+    choice = found.choose(demand, group=GROUP, without=[u(name) for name in without], scores=known, returning=returning)
+    return None if isinstance(choice, Refusal) else choice
 
 
 @pytest.mark.parametrize(
@@ -153,5 +154,6 @@ def test_nowhere_says_what_the_nearest_node_lacks_and_what_would_help(
     table: str, demand: dict[str, Any], without: list[str], reason: str, unblock: str
 ) -> None:
     found = targets(tables.read(table))
-    refusal = found.nowhere(Demand("instance9", **demand), group=GROUP, without=[u(name) for name in without])
+    outside = [u(name) for name in without]
+    refusal = found.choose(Demand("instance9", **demand), group=GROUP, without=outside, scores=dict)
     assert refusal == Refusal("instance9", reason, unblock)

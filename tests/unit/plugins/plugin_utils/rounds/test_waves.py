@@ -65,7 +65,7 @@ def _job(number: int, *depends: int, source: str = "node2", kind: str = "migrate
 
 def _counted(limit: int, *jobs: unfinished.Job) -> waves.Waves:
     wave = waves.Waves(limit=limit)
-    wave.count(CLUSTER, jobs)
+    wave.count(unfinished.claims(CLUSTER, jobs))
     return wave
 
 

@@ -383,7 +383,7 @@ def test_a_dead_node_is_observed_while_it_is_off_or_silent() -> None:
 
 def test_what_a_node_says_of_itself_is_not_taken_for_its_silence() -> None:
     said = diagnosis.parse('{"status": "evacuate-failover", "details": {"kind": "dead-node"}}')
-    assert not dead_nodes.is_of_a_dead_node(noted(cluster_of(), said).maintenance.incidents[0])
+    assert not noted(cluster_of(), said).maintenance.incidents[0].is_of_a_dead_node
 
 
 def with_instance(cluster: clusters.Cluster) -> clusters.Cluster:

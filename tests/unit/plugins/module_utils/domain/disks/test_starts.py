@@ -93,7 +93,7 @@ def test_where_both_were_written_since_they_parted_nothing_starts_until_a_person
     mine = dataclasses.replace(replica(OURS), out_of_sync=8, alone=312.4)
     text = refusal(mine, dataclasses.replace(replica(THEIRS), out_of_sync=4096))
     assert text == (
-        "both replicas of web1 were written since they parted, the one on node1 (Secondary, Connecting, "
+        "both replicas of web1 were written since they disconnected, the one on node1 (Secondary, Connecting, "
         "UpToDate/DUnknown; 8 KiB differ; last seen in sync 312 s ago), and the one on node2 (Secondary, Connecting, "
         "UpToDate/DUnknown; 4096 KiB differ): it is not started. Choose the node whose writes are lost, then run "
         "`roundsman instance start web1 --discard node2` or `roundsman instance start web1 --discard node1`"

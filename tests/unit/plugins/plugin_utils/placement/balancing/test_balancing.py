@@ -71,24 +71,24 @@ def test_a_plan_keeps_every_limit_at_each_step_and_ends_at_the_score_it_promises
 @pytest.mark.parametrize("seed", [1, 7, 13])
 def test_what_is_possible_at_no_time_is_made_up_for_by_other_moves(seed: int) -> None:
     cluster = kinds.failing(generated_clusters.make(nodes=5, instances=55, seed=seed))
-    kept = balancing.balance(state.build(cluster), options=replace(FEW, mends=0))
+    kept = balancing.balance(state.build(cluster), options=replace(FEW, repairs=0))
     searched = state.build(cluster)
-    mended = balancing.balance(searched, options=FEW)
+    repaired = balancing.balance(searched, options=FEW)
     assert kept.schedule.kept
-    assert not mended.schedule.kept
-    assert oracle.total(mended.after) < oracle.total(kept.after) / 5
-    assert _moved(cluster, mended.schedule).placement() == searched.placement()
-    assert len({turn.move.instance for turn in mended.schedule.turns}) == len(mended.schedule.turns)
+    assert not repaired.schedule.kept
+    assert oracle.total(repaired.after) < oracle.total(kept.after) / 5
+    assert _moved(cluster, repaired.schedule).placement() == searched.placement()
+    assert len({turn.move.instance for turn in repaired.schedule.turns}) == len(repaired.schedule.turns)
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [(8, 2), (5, 8)])
 def test_another_look_that_makes_it_worse_is_forgotten(nodes: int, seed: int) -> None:
     cluster = kinds.failing(generated_clusters.make(nodes=nodes, instances=100 if nodes == 8 else 55, seed=seed))
-    kept = balancing.balance(state.build(cluster), options=replace(FEW, mends=0))
+    kept = balancing.balance(state.build(cluster), options=replace(FEW, repairs=0))
     searched = state.build(cluster)
-    mended = balancing.balance(searched, options=FEW)
-    assert oracle.total(mended.after) <= oracle.total(kept.after)
-    assert _moved(cluster, mended.schedule).placement() == searched.placement()
+    repaired = balancing.balance(searched, options=FEW)
+    assert oracle.total(repaired.after) <= oracle.total(kept.after)
+    assert _moved(cluster, repaired.schedule).placement() == searched.placement()
 
 
 @pytest.mark.parametrize("kind", [balancing.balance, balancing.like_hbal])
