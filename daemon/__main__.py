@@ -113,6 +113,7 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
         is_warm=chosen.warm_ansible,
         archive_after=chosen.archive_after,
         archive_keep=chosen.archive_keep,
+        copies=chosen.configuration_copies,
     )
     # After the lock: no other daemon works in this folder, and what its epoch has named is nobody else's.
     async with readiness.still_starting():

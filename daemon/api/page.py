@@ -33,7 +33,10 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         "failing": service.failures.listed(),
         "troubles": [
             dataclasses.asdict(trouble)
-            for trouble in troubles.found(seen, service.intake, service.queue, verdicts=service.dead.verdicts)
+            for trouble in (
+                *troubles.found(seen, service.intake, service.queue, verdicts=service.dead.verdicts),
+                *troubles.of_copies(service.copying.listed()),
+            )
         ],
         "nodes": views.nodes(seen, service.intake),
         "instances": views.instances(snapshots, service.intake),
@@ -47,6 +50,7 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         ],
         "refusals": views.plan(cluster, service.rounds.preview(), is_at_work=False)["refusals"],
         "rejected": dict(service.intake.rejections),
+        "copies": service.copying.listed(),
         "poll_problem": service.poll.problem or None,
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils import out_of_sync, split_brains
 from ...plugins.plugin_utils.cluster import cluster as clusters
@@ -17,7 +17,7 @@ from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from . import replica_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
@@ -35,6 +35,8 @@ class Code(Enum):
     DISK_FAILED = "disk-failed"
     DEGRADED = "degraded"
     INCIDENT_FAILED = "incident-failed"
+    COPY_OLD = "copy-old"
+    CANDIDATE_INCOMPLETE = "candidate-incomplete"
 
 
 URGENCY = {code.value: place for place, code in enumerate(Code)}
@@ -72,6 +74,23 @@ def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str
         *_failed_incidents(cluster),
     ]
     return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
+
+
+def of_copies(listed: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
+    """What is wrong with the copies of the configuration, as `Copying.listed` has them; the nodes are in order."""
+    for entry in listed:
+        node = entry["node"]
+        if entry["problem"] is not None:
+            kept = "no copy of the configuration is known to be on"
+            if entry["serial_no"] is not None:
+                kept = f"version {entry['serial_no']} is the last copy of the configuration on"
+            text = f"{kept} {node}: {entry['problem']}"
+            step = f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json"
+            yield Trouble(Code.COPY_OLD.value, node, (), text, step)
+        if entry["lacks"]:
+            text = f"{node} keeps the configuration and could not lead: it lacks /{', /'.join(entry['lacks'])}"
+            step = f"copy these files from this controller to {node}, as for a restore (docs/operating.md)"
+            yield Trouble(Code.CANDIDATE_INCOMPLETE.value, node, (), text, step)
 
 
 def _down(seen: Snapshot, intake: Intake, busy: set[str]) -> Iterator[Trouble]:

@@ -154,6 +154,20 @@ def test_a_failed_incident_is_a_trouble_until_it_is_acknowledged(
     played(tmp_path, monkeypatch, scene, outcomes={"migrate": "error"})
 
 
+def test_a_copy_that_is_not_the_newest_and_a_candidate_that_could_not_lead_are_troubles_of_no_node() -> None:
+    fine = {"node": "node2", "serial_no": 41, "problem": None, "lacks": []}
+    assert list(troubles.of_copies([fine])) == []
+
+    old = troubles.of_copies([{**fine, "problem": "it hangs up"}, {**fine, "serial_no": None, "problem": "no answer"}])
+    assert [(trouble.code, trouble.subject, trouble.nodes, trouble.text) for trouble in old] == [
+        ("copy-old", "node2", (), "version 41 is the last copy of the configuration on node2: it hangs up"),
+        ("copy-old", "node2", (), "no copy of the configuration is known to be on node2: no answer"),
+    ]
+    (bare,) = troubles.of_copies([{**fine, "lacks": ["var/lib/roundsman/hmac.key", "etc/roundsman/bmc.json"]}])
+    assert bare.code == "candidate-incomplete"
+    assert bare.text.endswith("it lacks /var/lib/roundsman/hmac.key, /etc/roundsman/bmc.json")
+
+
 def test_the_documentation_lists_every_code() -> None:
     text = (Path(__file__).parents[4] / "docs/operating.md").read_text()
     listed = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
