@@ -36,7 +36,6 @@ class Code(Enum):
     DEGRADED = "degraded"
     INCIDENT_FAILED = "incident-failed"
     COPY_OLD = "copy-old"
-    CANDIDATE_INCOMPLETE = "candidate-incomplete"
 
 
 URGENCY = {code.value: place for place, code in enumerate(Code)}
@@ -56,8 +55,15 @@ class Trouble:
     step: str
 
 
-def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str, dead_nodes.Verdict]) -> list[Trouble]:
-    """All troubles, the most urgent first; `verdicts` are those about silent nodes (UUIDs).
+def found(
+    seen: Snapshot,
+    intake: Intake,
+    queue: Queue,
+    *,
+    verdicts: Mapping[str, dead_nodes.Verdict],
+    copies: Sequence[Mapping[str, Any]] = (),
+) -> list[Trouble]:
+    """All troubles, the most urgent first; `verdicts` are about silent nodes (UUIDs), `copies` are `Copying.listed`.
 
     The cost is O(nodes + instances).
     """
@@ -72,25 +78,9 @@ def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str
         *_failed_disks(seen, intake, busy),
         *_degraded(cluster, intake, busy),
         *_failed_incidents(cluster),
+        *_old_copies(copies),
     ]
     return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
-
-
-def of_copies(listed: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
-    """What is wrong with the copies of the configuration, as `Copying.listed` has them; the nodes are in order."""
-    for entry in listed:
-        node = entry["node"]
-        if entry["problem"] is not None:
-            kept = "no copy of the configuration is known to be on"
-            if entry["serial_no"] is not None:
-                kept = f"version {entry['serial_no']} is the last copy of the configuration on"
-            text = f"{kept} {node}: {entry['problem']}"
-            step = f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json"
-            yield Trouble(Code.COPY_OLD.value, node, (), text, step)
-        if entry["lacks"]:
-            text = f"{node} keeps the configuration and could not lead: it lacks /{', /'.join(entry['lacks'])}"
-            step = f"copy these files from this controller to {node}, as for a restore (docs/operating.md)"
-            yield Trouble(Code.CANDIDATE_INCOMPLETE.value, node, (), text, step)
 
 
 def _down(seen: Snapshot, intake: Intake, busy: set[str]) -> Iterator[Trouble]:
@@ -176,3 +166,15 @@ def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
         text = f"what {node.name} asked for ({incident.action.value}) has failed{why}"
         step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {incident.acknowledgement}"
         yield Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)
+
+
+def _old_copies(copies: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
+    """The copies of the configuration that are not the newest; the health of their nodes is another matter."""
+    for entry in copies:
+        if entry["problem"] is None:
+            continue
+        node, kept = entry["node"], "no copy of the configuration is known to be on"
+        if entry["serial_no"] is not None:
+            kept = f"version {entry['serial_no']} is the last copy of the configuration on"
+        step = f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json"
+        yield Trouble(Code.COPY_OLD.value, node, (), f"{kept} {node}: {entry['problem']}", step)
