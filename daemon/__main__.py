@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import functools
 import logging
 import os
 import signal
@@ -55,10 +56,10 @@ def main() -> None:
         lock = store.open_lock(where)
         if options.dry_run:
             sys.exit(asyncio.run(_preview(where, chosen, _statement(options))))
-        store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
+        store.sign_lock(lock, _signature())
         _write_pid(where)
         not_leading.forget(where)
-        _counted(where, chosen, options)
+        _counted(where, chosen, options, lock)
     except errors.NotLeading as error:
         reason = failures.one_line(str(error))
         LOG.critical("roundsmand ends: %s", reason)
@@ -68,12 +69,12 @@ def main() -> None:
         sys.exit(f"roundsmand: {error}{remedy(error)}")
 
 
-def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
+def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace, lock: int) -> None:
     """Run the daemon; an end by an unforeseen exception is recorded, a clean one begins a new count."""
     ends = abnormal_ends.AbnormalEnds(where.abnormal_ends)
     durable_files.on_unknown(lambda error: unsynced.note(where, error))
     try:
-        asyncio.run(_run(where, chosen, options))
+        asyncio.run(_run(where, chosen, options, lock))
     except errors.StateUnknown as error:
         ends.record(failures.one_line(str(error)))
         raise
@@ -105,17 +106,19 @@ def _look_at_secrets(where: tree.Tree) -> None:
         raise
 
 
-async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
+async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace, lock: int) -> None:
     made = service.assemble(
         where,
         limit=chosen.max_running_jobs,
         is_warm=chosen.warm_ansible,
         archive_after=chosen.archive_after,
         archive_keep=chosen.archive_keep,
+        copies=chosen.configuration_copies,
     )
     # After the lock: no other daemon works in this folder, and what its epoch has named is nobody else's.
     async with readiness.still_starting():
-        await made.leadership.begin(_statement(options), on_wait=_say_wait)
+        await made.leadership.begin(_statement(options), on_wait=functools.partial(_say_wait, lock))
+    store.sign_lock(lock, _signature())
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
     if not bind:
@@ -159,7 +162,13 @@ def _statement(options: argparse.Namespace) -> leadership.Statement:
     return leadership.Statement(no_voting=options.no_voting, is_restored=options.restored)
 
 
-def _say_wait(reason: str) -> None:
+def _signature() -> str:
+    return f"roundsmand, pid {os.getpid()}"
+
+
+def _say_wait(lock: int, reason: str) -> None:
+    """Say it in the log, to systemd, and to plays by hand and commands, which find the lock held."""
+    store.sign_lock(lock, f"{_signature()}, {store.WAITS}")
     text = f"roundsmand waits, and does nothing yet: {failures.one_line(reason)}"
     LOG.warning("%s", text)
     readiness.say(text)

@@ -120,7 +120,7 @@ async def _work(service: Service) -> None:
         service.failures.recovered("roundsmand")
     service.queue.resume()
     parts = [service.rounds.run(), service.poll.run(), service.suspects.run(), service.early_answers.run()]
-    parts += [service.readings.run(), service.dead.run()]
+    parts += [service.readings.run(), service.dead.run(), service.copying.run()]
     parts += [service.replicas.run(), service.left_behind.run(), service.unfinished_moves.run()]
     parts.append(spool.keep_watching(service.where.spool, service.rounds.wake, failures=service.failures))
     if service.warm is not None:

@@ -21,6 +21,7 @@ from .jobs.store import Store
 from .locks.desk import Desk
 from .maintenance import parts, ssh_greetings
 from .maintenance.agents import Agents
+from .maintenance.copying import Copying
 from .maintenance.dead_nodes import DeadNodes
 from .maintenance.early_answers import EarlyAnswers
 from .maintenance.history import History
@@ -37,6 +38,8 @@ from .news import News
 from .warm.keeping import Keeper, shim_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..plugins.module_utils.domain.values import tree
     from ..plugins.plugin_utils.cluster import cluster as clusters
 
@@ -67,12 +70,19 @@ class Service:
     news: News
     failures: Failures
     leadership: Leadership
+    copying: Copying
     read_only: ReadOnly
     warm: Keeper | None
 
 
 def assemble(
-    where: tree.Tree, *, limit: int, is_warm: bool = False, archive_after: float = 0, archive_keep: float = 0
+    where: tree.Tree,
+    *,
+    limit: int,
+    is_warm: bool = False,
+    archive_after: float = 0,
+    archive_keep: float = 0,
+    copies: Sequence[str] = (),
 ) -> Service:
     """Load all state and wire the parts; nothing runs yet. With `is_warm` runs have Ansible kept warm for them.
 
@@ -86,6 +96,7 @@ def assemble(
     def changed() -> None:
         news.tell()
         queue.look()
+        copying.wake()
         # While maintenance is held a fence that waits for a lock is taken back.
         _wake(left_behind, unfinished_moves, *([dead] if configuration.current.maintenance.is_held else []))
 
@@ -95,9 +106,6 @@ def assemble(
         replicas.wake()
         dead.wake()
         _wake(left_behind, unfinished_moves)
-
-    def missed() -> None:
-        suspects.wake()
 
     def is_left_alone(node: str) -> bool:
         return dead.is_left_alone(node)
@@ -126,6 +134,7 @@ def assemble(
         is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
         failures=failures,
     )
+    copying = Copying(where, configuration, names=copies, epoch=lambda: leadership.epoch, on_change=news.tell)
     ports = Ports(
         store,
         desk,
@@ -156,7 +165,7 @@ def assemble(
         clock=clock,
         seen=intake.seen,
         on_poll=polled,
-        on_miss=missed,
+        on_miss=lambda: suspects.wake(),  # noqa: PLW0108 - they are made with what follows
         greets=partial(ssh_greetings.greets, root=where.root),
     )
     suspects = Suspects(configuration, agents, tracks=lambda: intake.tracks, on_change=polled, failures=failures)
@@ -215,6 +224,7 @@ def assemble(
         news=news,
         failures=failures,
         leadership=leadership,
+        copying=copying,
         read_only=read_only,
         warm=warm,
     )

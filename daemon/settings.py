@@ -19,7 +19,8 @@ class Settings(pydantic.BaseModel):
     """Where the daemon listens, how many opcodes run at once, and whether Ansible is kept imported for them.
 
     An empty `bind` is the master's own address. Jobs that ended `archive_after` seconds ago are archived, and those
-    that ended `archive_keep` seconds ago leave the archive for good, with their logs; with 0 none.
+    that ended `archive_keep` seconds ago leave the archive for good, with their logs; with 0 none. The nodes in
+    `configuration_copies` (names) keep a copy of the configuration: root of such a node is root of the cluster.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -29,6 +30,7 @@ class Settings(pydantic.BaseModel):
     warm_ansible: bool = True
     archive_after: float = pydantic.Field(default=6 * 3600, ge=0)
     archive_keep: float = pydantic.Field(default=21 * 86400, ge=0)
+    configuration_copies: list[str] = []
 
 
 def read(path: Path) -> Settings:

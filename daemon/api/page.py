@@ -25,7 +25,7 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
     """Everything that the page shows, in one answer."""
     seen = snapshots.newest()
     cluster = seen.cluster
-    maintenance = cluster.maintenance
+    maintenance, copies = cluster.maintenance, service.copying.listed()
     return {
         "cluster": cluster.cluster.cluster_name,
         "master": cluster.node_name(cluster.cluster.master_node),
@@ -33,7 +33,9 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         "failing": service.failures.listed(),
         "troubles": [
             dataclasses.asdict(trouble)
-            for trouble in troubles.found(seen, service.intake, service.queue, verdicts=service.dead.verdicts)
+            for trouble in troubles.found(
+                seen, service.intake, service.queue, verdicts=service.dead.verdicts, copies=copies
+            )
         ],
         "nodes": views.nodes(seen, service.intake),
         "instances": views.instances(snapshots, service.intake),
@@ -47,6 +49,7 @@ def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
         ],
         "refusals": views.plan(cluster, service.rounds.preview(), is_at_work=False)["refusals"],
         "rejected": dict(service.intake.rejections),
+        "copies": copies,
         "poll_problem": service.poll.problem or None,
     }
 

@@ -55,7 +55,9 @@ def _health(routes: APIRouter, service: Service) -> None:
             "epoch": None if epoch is None else {"number": epoch.number, "id": epoch.id},
             "refused": service.leadership.refused,
         }
-        return Json({"status": word, "failures": failures, "leadership": leads}, status_code=status)
+        copies = service.copying.listed()
+        content = {"status": word, "failures": failures, "leadership": leads, "copies": copies}
+        return Json(content, status_code=status)
 
 
 def _maintenance(routes: APIRouter, service: Service) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils import out_of_sync, split_brains
 from ...plugins.plugin_utils.cluster import cluster as clusters
@@ -17,7 +17,7 @@ from ...plugins.plugin_utils.silent_nodes import dead_nodes
 from . import replica_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
@@ -35,6 +35,7 @@ class Code(Enum):
     DISK_FAILED = "disk-failed"
     DEGRADED = "degraded"
     INCIDENT_FAILED = "incident-failed"
+    COPY_OLD = "copy-old"
 
 
 URGENCY = {code.value: place for place, code in enumerate(Code)}
@@ -54,8 +55,15 @@ class Trouble:
     step: str
 
 
-def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str, dead_nodes.Verdict]) -> list[Trouble]:
-    """All troubles, the most urgent first; `verdicts` are those about silent nodes (UUIDs).
+def found(
+    seen: Snapshot,
+    intake: Intake,
+    queue: Queue,
+    *,
+    verdicts: Mapping[str, dead_nodes.Verdict],
+    copies: Sequence[Mapping[str, Any]] = (),
+) -> list[Trouble]:
+    """All troubles, the most urgent first; `verdicts` are about silent nodes (UUIDs), `copies` are `Copying.listed`.
 
     The cost is O(nodes + instances).
     """
@@ -70,6 +78,7 @@ def found(seen: Snapshot, intake: Intake, queue: Queue, *, verdicts: Mapping[str
         *_failed_disks(seen, intake, busy),
         *_degraded(cluster, intake, busy),
         *_failed_incidents(cluster),
+        *_old_copies(copies),
     ]
     return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
 
@@ -157,3 +166,15 @@ def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
         text = f"what {node.name} asked for ({incident.action.value}) has failed{why}"
         step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {incident.acknowledgement}"
         yield Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)
+
+
+def _old_copies(copies: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
+    """The copies of the configuration that are not the newest; the health of their nodes is another matter."""
+    for entry in copies:
+        if entry["problem"] is None:
+            continue
+        node, kept = entry["node"], "no copy of the configuration is known to be on"
+        if entry["serial_no"] is not None:
+            kept = f"version {entry['serial_no']} is the last copy of the configuration on"
+        step = f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json"
+        yield Trouble(Code.COPY_OLD.value, node, (), f"{kept} {node}: {entry['problem']}", step)

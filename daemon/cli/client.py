@@ -15,6 +15,7 @@ import httpx
 
 from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client, unix_sockets
+from ...plugins.plugin_utils.config import store
 from . import output, places
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Daemon:
     def _absent(self, error: Exception) -> NoDaemon:
         if isinstance(error, PermissionError) or "Permission denied" in str(error):
             return NoDaemon(f"you may not talk to the daemon at {self._socket}: be root, or in the group of that file")
+        if waits := store.waiting(tree.Tree(self.root)):
+            return NoDaemon(f"the daemon does not work yet: {waits}")
         start = f"start it with `roundsmand --root {self.root}`"
         if tree.Tree(self.root).lab_file.exists():
             start = f"start it with `roundsman lab up --dir {self.root.parent}`"

@@ -54,6 +54,7 @@ def status(ctx: typer.Context, *, every: All = False, form: output.Option = outp
     _troubles(state["troubles"])
     if every:
         _by_group(state["nodes"], troubles=state["troubles"])
+        _copies(state["copies"])
     elif others:
         _nodes(others, troubles=state["troubles"])
     if state["incidents"]:
@@ -208,6 +209,24 @@ def _by_group(found: list[dict[str, Any]], *, troubles: Sequence[Mapping[str, An
             if node["group"] == group
         ]
         output.table(("NODE", "ROLE", "HEALTH", "POWER", "MEMORY", "INSTANCES (COPIES)"), rows)
+
+
+def _copies(found: Sequence[Mapping[str, Any]]) -> None:
+    if not found:
+        return
+    output.title("Copies of the configuration")
+    now = time.time()
+    rows = [
+        (
+            entry["node"],
+            entry["serial_no"],
+            f"{wording.age(entry['confirmed'], now=now)} ago" if entry["confirmed"] else "-",
+            "yes" if entry["is_newest"] else "no",
+            ", ".join(f"/{name}" for name in entry["lacks"]) or "-",
+        )
+        for entry in found
+    ]
+    output.table(("NODE", "VERSION", "KEPT", "NEWEST", "LACKS, TO LEAD"), rows)
 
 
 def _round(state: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...plugins.module_utils.domain.agent import copies
 from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
 from ...plugins.plugin_utils.config import differences, document, history, import_rules, store, used_values
@@ -27,7 +28,11 @@ File = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="The document; standard output without it, or with -.")
 ]
 Given = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Configuration file to import; its checksum is not verified.")
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Configuration file to import, whose checksum is not verified, or a candidate's copy, whose seal is.",
+    ),
 ]
 Version = Annotated[int | None, typer.Option("--version", help="A version of `roundsman config history`.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -55,15 +60,19 @@ def export(ctx: typer.Context, file: File = None, *, version: Version = None, fo
     durable_files.replace(file, data, mode=secret_files.PRIVATE)
 
 
-@app.command("import", epilog="Example: roundsman config import edited.json")
+@app.command(
+    "import",
+    epilog="Example: roundsman config import edited.json; on a candidate for the master role: roundsman config import "
+    "/var/lib/roundsman/configuration.copy",
+)
 def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force = False) -> None:
     """Take over a configuration that was exported, and perhaps edited; nothing is changed unless all of it is right.
 
     A backup, that is any document but an export of the present configuration, pauses maintenance: check where instances
     run, then run `roundsman resume`.
     """
-    text = sealed_json.opened(file.read_bytes())
     where = _where(ctx)
+    text = sealed_json.opened(_document(file, where))
     wanted = import_rules.load(text, is_lab=where.lab_file.is_file())
     known = _known(client.find_daemon(ctx), warns=True)
     preview = _preview(known, wanted)
@@ -97,6 +106,31 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         by_hand_audit.append_import(where, audited, known, after)
     output.line(f"The configuration is version {after.serial_no} now; no daemon runs.")
     _print_pause(wanted, after.maintenance.settings.paused, is_backup=not store.is_present_state(wanted, known))
+
+
+def _document(file: Path, where: tree.Tree) -> bytes:
+    """The document in a file, or in the copy that a node kept, whose seal has to be of the cluster's key here.
+
+    Raises:
+        Refused: the key is not here. InvalidInput: the seal is another one's.
+    """
+    data = file.read_bytes()
+    if not copies.is_copy(data):
+        return data
+    try:
+        cluster_key = where.hmac_key.read_bytes()
+    except OSError as error:
+        raise errors.Refused(
+            f"{where.hmac_key} cannot be read ({error.strerror}): put the cluster's key there first, by which the seal "
+            f"of {file} is checked"
+        ) from error
+    try:
+        text, stamp = copies.opened(data, cluster_key=cluster_key)
+    except errors.InvalidInput as error:
+        raise errors.InvalidInput(f"{file}: {error}") from error
+    age = wording.age(stamp.made, now=time.time())
+    output.line(f"A copy of version {stamp.serial}, made {age} ago; what was changed after that is not in it.")
+    return text
 
 
 def _print_pause(imported: clusters.Cluster, paused: str, *, is_backup: bool) -> None:

@@ -73,7 +73,7 @@ def _lock(path: Path, folder: int, *, pid: int, mode: int | None) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        holder = os.pread(descriptor, 1000, 0).decode(errors="replace").strip() or "another process"
         raise Unusable(f"{path} is held by {holder}") from None
     if mode is not None:
         os.fchmod(descriptor, mode)

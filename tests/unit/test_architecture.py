@@ -101,6 +101,10 @@ ALSO = {
         for n in ("instance_lock", "leader_record", "node_settings", "storage.sights")
     ),
     *(
+        ("plugins.module_utils.monitoring.copying", f"plugins.module_utils.{n}")
+        for n in ("leader_record", "node_settings")
+    ),
+    *(
         ("plugins.module_utils.monitoring.collectors.drbd", f"plugins.module_utils.storage.{n}")
         for n in ("drbd_node", "programs")
     ),

@@ -1,4 +1,4 @@
-"""Answers a controller that wants to lead: whom this node follows, and whether it follows that controller from now on.
+"""Answers a controller: whom this node follows, whether it follows that controller from now on, and what copy it keeps.
 
 The process that faces the network passes questions on as they come; only this one has the key that signs them.
 """
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 from .. import instance_lock, leader_record, node_settings
-from ..domain.agent import epochs, votes
+from ..domain.agent import copies, epochs, votes
 from ..domain.values import errors
 from ..storage import sights
+from . import copying
 
 LOG = logging.getLogger("roundsman-agent")
 LENGTH = struct.Struct("!I")
@@ -89,17 +90,22 @@ class Follower:
 def start(node: node_settings.Settings) -> socket.socket:
     """Answer in a thread of its own until the other end of the socket, which is returned, is closed."""
     ours, theirs = socket.socketpair()
-    threading.Thread(target=_serve, args=(ours, Follower(node)), name="following", daemon=True).start()
+    follower, keeper = Follower(node), copying.Keeper(node)
+
+    def answer(data: bytes) -> bytes:
+        return keeper.answer(data) if copies.is_part(data) else follower.answer(data)
+
+    threading.Thread(target=_serve, args=(ours, answer), name="following", daemon=True).start()
     return theirs
 
 
-def _serve(channel: socket.socket, follower: Follower) -> None:
+def _serve(channel: socket.socket, answer: Callable[[bytes], bytes]) -> None:
     with channel:
         while (data := _received(channel)) is not None:
             try:
-                given = follower.answer(data)
+                given = answer(data)
             except (errors.RoundsmanError, OSError) as error:
-                LOG.error("a question of who leads cannot be answered: %s", error)  # noqa: TRY400 - the text says all
+                LOG.error("a question of a controller cannot be answered: %s", error)  # noqa: TRY400 - the text says all
                 given = b""
             channel.sendall(LENGTH.pack(len(given)) + given)
 

@@ -13,8 +13,9 @@ HEAD_LIMIT = 8192
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S{1,4096}) HTTP/1\.[0-9]\r?\Z")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0\r\n]*\r?\Z")
 _READABLE = frozenset(("GET", "HEAD"))
-LEADER = "/1/leader"
-"""Where a controller asks whom this node follows: the only path with a body."""
+LEADER, COPY = "/1/leader", "/1/configuration-copy"
+"""Where a controller asks whom this node follows, and sends the parts of a copy: the only paths with a body."""
+_WITH_BODY = frozenset((LEADER.encode(), COPY.encode()))
 _LENGTH = re.compile(rb"content-length: *([0-9]{1,9})\r?\Z", re.IGNORECASE)
 _WAITS = re.compile("after=([0-9a-f]{64})&seconds=([0-9]{1,2})")
 _REPORT = re.compile(r"/1/report/([a-z][a-z0-9-]{0,63})/([a-z][a-z0-9-]{0,63})")
@@ -24,8 +25,8 @@ _REPORT = re.compile(r"/1/report/([a-z][a-z0-9-]{0,63})/([a-z][a-z0-9-]{0,63})")
 class Asked:
     """A request that may be answered; `path` has no query.
 
-    With `after`, the digest of a report that is known, the answer may wait so many seconds for one that differs. A
-    question about the leader has a body of so many bytes (`length`).
+    With `after`, the digest of a report that is known, the answer may wait so many seconds for one that differs. What
+    a controller asks or sends has a body of so many bytes (`length`).
     """
 
     path: str
@@ -53,9 +54,9 @@ def parse(head: bytes) -> Asked:
     if not found or not all(_HEADER.match(header) for header in headers):
         raise BadRequest(400)
     method, target = found.group(1).decode(), found.group(2)
-    if method == "POST" and target == LEADER.encode():
-        return Asked(LEADER, has_body=True, length=_length(headers))
-    if method not in _READABLE or target == LEADER.encode():
+    if method == "POST" and target in _WITH_BODY:
+        return Asked(target.decode(), has_body=True, length=_length(headers))
+    if method not in _READABLE or target in _WITH_BODY:
         raise BadRequest(405)
     if not target.startswith(b"/") or not target.isascii():
         raise BadRequest(400)

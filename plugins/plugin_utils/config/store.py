@@ -7,6 +7,8 @@ import dataclasses
 import fcntl
 import logging
 import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain.values import errors
@@ -16,12 +18,18 @@ from . import document, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from ...module_utils.domain.values import tree
     from ..cluster import cluster as clusters
 
 NO_CLUSTER = "; create a cluster with `roundsman cluster init`, or restore one with `roundsman config import FILE`"
+WAITS = (
+    "which waits for the votes of nodes (`journalctl -u roundsmand` says for which). To power nodes on after a loss of "
+    "power, stop it, run `roundsman cluster epo --on --all`, and start it again"
+)
+"""How a daemon that waits signs the lock."""
+SIGNATURE = 1000
+"""Bytes that are read of who holds the lock."""
 LOG = logging.getLogger(__name__)
 
 
@@ -144,6 +152,16 @@ def _keep(path: Path, cluster: clusters.Cluster) -> None:
         LOG.warning("version %s was committed, and is not in the history: %s", cluster.serial_no, error)
 
 
+def waiting(where: tree.Tree) -> str:
+    """The daemon that holds the lock and waits for votes, as it signed; '' where none does or this user may not ask."""
+    try:
+        signed = where.config_lock.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    process = re.match(r"roundsmand, pid ([0-9]+), ", signed)
+    return signed if process is not None and Path("/proc", process[1]).is_dir() else ""
+
+
 def open_lock(where: tree.Tree) -> int:
     """Take the right to write, as an open descriptor that holds it until it is closed.
 
@@ -155,7 +173,7 @@ def open_lock(where: tree.Tree) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        holder = os.pread(descriptor, SIGNATURE, 0).decode(errors="replace").strip() or "another process"
         os.close(descriptor)
         raise errors.StoreFailed(f"{where.config_lock} is held by {holder}") from error
     return descriptor

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
-from ansible_collections.roundsman.cluster.daemon import service
+from ansible_collections.roundsman.cluster.daemon import app, service
+from ansible_collections.roundsman.cluster.daemon.cli import client
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.daemon.serving import not_leading
@@ -21,6 +22,9 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import st
 
 from tests.unit import other_users, others_folders, small_cluster
 from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(("name", "mode"), [("var/lib/roundsman/hmac.key", 0o444), ("etc/roundsman/bmc.json", 0o640)])
@@ -127,6 +131,38 @@ def test_a_daemon_that_starts_takes_back_that_another_controller_leads(
     monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path)])
     with pytest.raises(SystemExit, match="enough of it"):
         daemon.main()
+
+
+def test_while_a_daemon_waits_for_votes_commands_and_plays_by_hand_are_told_so_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+    told: list[str] = []
+
+    async def begin(*_: object, on_wait: Callable[[str], None]) -> None:
+        on_wait("node1 and node2 did not answer")
+        with pytest.raises(errors.StoreFailed) as refused:
+            store.open_lock(where)
+        with pytest.raises(client.NoDaemon) as absent:
+            client.Daemon(tmp_path).__enter__()
+        told.extend((str(refused.value), str(absent.value)))
+
+    async def serve(*_: object, **__: object) -> None:
+        assert where.config_lock.read_text() == f"roundsmand, pid {os.getpid()}\n"
+
+    monkeypatch.setattr(leadership.Leadership, "begin", begin)
+    monkeypatch.setattr(app, "serve", serve)
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path)])
+    daemon.main()
+
+    for text in told:
+        assert f"roundsmand, pid {os.getpid()}, which waits for the votes of nodes" in text
+        assert "stop it, run `roundsman cluster epo --on --all`, and start it again" in text
+    assert not store.waiting(where)
 
 
 def test_the_note_that_another_controller_leads_is_read_by_its_group_and_follows_no_link(tmp_path: Path) -> None:

@@ -58,6 +58,16 @@ def node_key(cluster_key: bytes, node_uuid: str) -> bytes:
     return _hexdigest(cluster_key, text="roundsman/node/" + node_uuid, algorithm="sha256").encode()
 
 
+def copy_key(cluster_key: bytes) -> bytes:
+    """Derive the key that seals copies of the configuration, which no node can make from its own.
+
+    Raises: errors.InvalidInput for an empty cluster key, which everybody knows.
+    """
+    if not cluster_key:
+        raise errors.InvalidInput("the cluster key is empty")
+    return _hexdigest(cluster_key, text="roundsman/copy", algorithm="sha256").encode()
+
+
 def pair_secret(cluster_key: bytes, instance_uuid: str, nodes: Tuple[str, str]) -> str:
     """Derive the secret with which two nodes (names, in any order) of an instance's DRBD disks know each other.
 

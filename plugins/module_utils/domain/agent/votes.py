@@ -90,11 +90,11 @@ def question(data: bytes, *, key: bytes, node: str) -> Question:
 
     Raises: errors.ReportRejected, errors.InvalidInput.
     """
-    found, at = _opened(data, key=key, kind=_QUESTION, fields=_ASKED)
+    found, at = opened(data, key=key, kind=_QUESTION, fields=_ASKED)
     if found["node"] != node:
         raise errors.InvalidInput("the question is for another node")
     offer = kept(found["offer"])
-    return Question(node, _text(found["nonce"]), _text(found["boot"]), offer, found["ends"] is True, at)
+    return Question(node, text(found["nonce"]), text(found["boot"]), offer, found["ends"] is True, at)
 
 
 def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
@@ -102,14 +102,14 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
 
     Raises: errors.ReportRejected, errors.InvalidInput: it is not signed by the node, or answers another question.
     """
-    found, _ = _opened(data, key=key, kind=_ANSWER, fields=_ANSWERED)
+    found, _ = opened(data, key=key, kind=_ANSWER, fields=_ANSWERED)
     if (found["node"], found["nonce"]) != (asked.node, asked.nonce):
         raise errors.InvalidInput("the answer is to another question")
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
-    steps = {_text(name): _text(note) for name, note in found["steps"].items()}
-    follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), _text(found["refusal"])
-    return Answer(asked.node, asked.nonce, _text(found["boot"]), follows, heard, refusal, steps)
+    steps = {text(name): text(note) for name, note in found["steps"].items()}
+    follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), text(found["refusal"])
+    return Answer(asked.node, asked.nonce, text(found["boot"]), follows, heard, refusal, steps)
 
 
 def document(followed: Optional[Kept]) -> Optional[Dict[str, Any]]:
@@ -137,14 +137,17 @@ def kept(value: Any) -> Optional[Kept]:
     number, serial = value["number"], value["serial"]
     if type(number) is not int or type(serial) is not int or not 1 <= number <= HIGHEST or not 0 <= serial <= HIGHEST:
         raise errors.InvalidInput("a number of an epoch is none")
-    name = _text(value["id"])
+    name = text(value["id"])
     if ID.fullmatch(name) is None:
         raise errors.InvalidInput("the id of an epoch is none")
-    return Kept(Epoch(number, name), _text(value["master"]), serial, _texts(value["goes_on"]))
+    return Kept(Epoch(number, name), text(value["master"]), serial, _texts(value["goes_on"]))
 
 
-def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tuple[Dict[str, Any], int]:
-    """The fields of a message, and when it was signed."""
+def opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tuple[Dict[str, Any], int]:
+    """The fields of a message of this kind that the node's key signed, and when it was signed (unix seconds).
+
+    Raises: errors.ReportRejected, errors.InvalidInput.
+    """
     envelope = signing.read_envelope(data)
     if not signing.is_signed(envelope, key=key):
         raise signing.rejected(signing.Reason.FORGED, text="the signature is not the node's")
@@ -157,7 +160,11 @@ def _opened(data: bytes, *, key: bytes, kind: str, fields: FrozenSet[str]) -> Tu
     return found, int(envelope.salt) if _TIME.fullmatch(envelope.salt) else 0
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """A value of a message that is a text.
+
+    Raises: errors.InvalidInput.
+    """
     if not isinstance(value, str):
         raise errors.InvalidInput("a text is expected")
     try:
@@ -178,4 +185,4 @@ def _seconds(value: Any) -> Optional[float]:
 def _texts(value: Any) -> FrozenSet[str]:
     if not isinstance(value, list):
         raise errors.InvalidInput("a list is expected")
-    return frozenset(map(_text, value))
+    return frozenset(map(text, value))

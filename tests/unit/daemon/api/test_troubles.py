@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes imp
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import pytest
     from ansible_collections.roundsman.cluster.daemon import service
@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 SAID = '{"status":"evacuate","details":"psu 2"}'
 
 
-def found(running: service.Service, **verdicts: dead_nodes.Verdict) -> list[troubles.Trouble]:
+def found(
+    running: service.Service,
+    *,
+    verdicts: Mapping[str, dead_nodes.Verdict] = {},
+    copies: Sequence[Mapping[str, Any]] = (),
+) -> list[troubles.Trouble]:
     seen = snapshots.Snapshot(running.configuration.current)
-    return troubles.found(seen, running.intake, running.queue, verdicts=verdicts)
+    return troubles.found(seen, running.intake, running.queue, verdicts=verdicts, copies=copies)
 
 
 async def commit(running: service.Service, *stated: changes.Change) -> None:
@@ -116,7 +121,7 @@ def test_a_silent_node_says_by_which_setting_nothing_is_done_about_it(
             assert found(running)[0].text.endswith(told)
         uuid = running.configuration.current.node("node2").uuid
         verdict = dead_nodes.Verdict(dead_nodes.Step.WAIT, "its BMC does not answer", "power it off on site")
-        (judged,) = found(running, **{uuid: verdict})
+        (judged,) = found(running, verdicts={uuid: verdict})
         assert (judged.text, judged.step) == ("its BMC does not answer", "power it off on site")
 
     played(tmp_path, monkeypatch, scene)
@@ -152,6 +157,18 @@ def test_a_failed_incident_is_a_trouble_until_it_is_acknowledged(
         assert codes(running) == []
 
     played(tmp_path, monkeypatch, scene, outcomes={"migrate": "error"})
+
+
+def test_a_copy_that_is_not_the_newest_is_a_trouble_of_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        fine = {"node": "node2", "serial_no": 41, "problem": None, "lacks": ["etc/roundsman/bmc.json"]}
+        copies = [fine, {**fine, "problem": "it hangs up"}, {**fine, "serial_no": None, "problem": "no answer"}]
+        assert [(old.code, old.subject, old.nodes, old.text) for old in found(running, copies=copies)] == [
+            ("copy-old", "node2", (), "version 41 is the last copy of the configuration on node2: it hangs up"),
+            ("copy-old", "node2", (), "no copy of the configuration is known to be on node2: no answer"),
+        ]
+
+    played(tmp_path, monkeypatch, scene)
 
 
 def test_the_documentation_lists_every_code() -> None:

@@ -49,6 +49,7 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
     return types.SimpleNamespace(
         configuration=types.SimpleNamespace(current=cluster),
         intake=_intake(cluster),
+        copying=types.SimpleNamespace(listed=list),
         dead=types.SimpleNamespace(verdicts={}),
         rounds=types.SimpleNamespace(is_at_work=at_work, preview=lambda: plan),
         queue=types.SimpleNamespace(jobs={one.id: one for one in jobs()}),

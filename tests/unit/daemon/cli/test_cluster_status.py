@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import output
@@ -98,6 +99,16 @@ def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: S
     _, out, _ = roundsman("status")
     assert "\x1b" not in out
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
+def test_all_of_the_status_has_the_copies_of_the_configuration(daemon: StandIn, roundsman: Run) -> None:
+    kept = {"node": "node2", "serial_no": 41, "confirmed": time.time() - 7, "is_newest": True, "lacks": ["a/b", "c"]}
+    none: dict[str, Any] = {"node": "node3", "serial_no": None, "confirmed": None, "is_newest": False, "lacks": []}
+    state = json.loads(canned.answers()["GET", "/1/page"]) | {"copies": [kept, none]}
+    daemon.put("GET", "/1/page", state)
+    _, out, _ = roundsman("status", "--all")
+    rows = [line.split() for line in out[out.index("Copies of the configuration") :].splitlines()[2:4]]
+    assert rows == [["node2", "41", "7", "s", "ago", "yes", "/a/b,", "/c"], ["node3", "-", "-", "no", "-"]]
 
 
 def test_what_a_node_says_cannot_steer_the_terminal(daemon: StandIn, roundsman: Run) -> None:

@@ -6,9 +6,11 @@ import json
 import os
 import pwd
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tests.unit.daemon.cli.conftest import Run
 
 OLDER = dataclasses.replace(small_cluster.with_uuids(small_cluster.make()), serial_no=41, mtime=1000.0)
+KEY = b"0123456789abcdef0123456789abcdef01234567\n"
 NEWER = dataclasses.replace(OLDER, serial_no=99)
 
 
@@ -163,6 +166,48 @@ def test_a_backup_on_a_new_root_pauses(tmp_path: Path, monkeypatch: pytest.Monke
     assert store.read(found.config).maintenance.settings.paused == (
         "configuration imported from a backup (serial 41): check where instances run, then run `roundsman resume`"
     )
+
+
+def copy_of(cluster: clusters.Cluster, *, cluster_key: bytes) -> bytes:
+    stamp = copies.Stamp(3, cluster.serial_no, int(time.time()) - 7)
+    return copies.sealed(document.seal(cluster), stamp, cluster_key=cluster_key)
+
+
+def test_a_candidate_takes_over_the_copy_that_it_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roundsman: Run
+) -> None:
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path / "new"))
+    where, given = tree.Tree(tmp_path / "new"), tmp_path / "configuration.copy"
+    where.lib.mkdir(parents=True)
+    given.write_bytes(copy_of(OLDER, cluster_key=KEY))
+    assert roundsman("config", "import", str(given), "--yes")[2] == (
+        f"roundsman: {where.hmac_key} cannot be read (No such file or directory): put the cluster's key there first, "
+        f"by which the seal of {given} is checked\n"
+    )
+    where.hmac_key.write_bytes(KEY)
+
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
+
+    assert status == 0
+    assert out.startswith("A copy of version 41, made 7 s ago; what was changed after that is not in it.\n")
+    taken = store.read(where.config)
+    assert (taken.serial_no, taken.nodes) == (41, OLDER.nodes)
+    assert taken.maintenance.settings.paused
+
+
+def test_a_copy_that_no_controller_made_is_not_taken_over(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    where.hmac_key.write_bytes(KEY)
+    given = tmp_path / "configuration.copy"
+    given.write_bytes(copy_of(OLDER, cluster_key=b"what a node can make"))
+    before = where.config.read_bytes()
+
+    status, _out, err = roundsman("config", "import", str(given), "--yes")
+
+    assert status == 1
+    assert (
+        err == f"roundsman: {given}: its seal is not of this cluster's key: it was damaged, or made by somebody else\n"
+    )
+    assert where.config.read_bytes() == before
 
 
 @pytest.mark.parametrize("is_present", [True, False])

@@ -7,10 +7,11 @@ from typing import Any, Callable, Iterator, get_args, get_type_hints
 
 import pydantic
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, hvparams, secret_values
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters, tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import host_variables, parameter_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,3 +243,22 @@ def test_a_document_from_before_it_was_kept_since_when_a_node_is_off_gets_it_whe
 ) -> None:
     data = edited(lambda raw: raw["nodes"]["n2"].update({"mtime": 1000.0, "off_since": 0.0, **fields}))
     assert document.load(data).node("n2").off_since == off_since
+
+
+def _names(kind: Any, seen: set[Any]) -> Iterator[str]:
+    """The names of all fields below a type of the configuration."""
+    for argument in get_args(kind):
+        yield from _names(argument, seen)
+    if dataclasses.is_dataclass(kind) and kind not in seen:
+        seen.add(kind)
+        for name, of_field in get_type_hints(kind).items():
+            yield name
+            yield from _names(of_field, seen)
+
+
+def test_the_configuration_which_candidates_keep_a_copy_of_holds_no_secret() -> None:
+    names = {*_names(clusters.Cluster, set()), *host_variables.RULES, *parameter_rules.NDPARAMS}
+    names |= {field.name for field in dataclasses.fields(hvparams.Kvm)}
+    assert {"hostvars", "incidents", "parted"} < names
+    # A switch, and a definition, of which libvirt gives no passwords without being asked for them.
+    assert {name for name in names if secret_values.is_secret(name)} == {"accept_cluster_key", "domain_xml"}

@@ -1,0 +1,281 @@
+"""Copies of the configuration on candidates, whose agents' own code answers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import copying
+from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch
+from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import copying as agents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+LIMIT = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "LEAST", 0.0)
+    monkeypatch.setattr(copying, "SHARE", 0.0)
+    monkeypatch.setattr(copying, "FIRST", 0.01)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
+    return twins.assemble(twins.lab(tmp_path, nodes=3, instances=1), monkeypatch)[0]
+
+
+@dataclass
+class Candidates:
+    """The nodes by name; `statuses` are what is answered instead, `held` nodes answer once the event is set."""
+
+    keepers: dict[str, agents.Keeper]
+    roots: dict[str, Path]
+    statuses: dict[str, int] = field(default_factory=dict)
+    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
+
+    def copy(self, name: str) -> bytes:
+        return (self.roots[name] / agents.FILE).read_bytes()
+
+    async def answer(self, name: str, data: bytes) -> tuple[int, bytes]:
+        self.parts.append(name)
+        if name in self.held:
+            await self.held[name].wait()
+        if name in self.statuses:
+            return self.statuses[name], b""
+        return 200, self.keepers[name].answer(data)
+
+
+@contextlib.asynccontextmanager
+async def answering(running: service.Service) -> AsyncIterator[Candidates]:
+    settings = {
+        node.name: node_settings.load({"ROUNDSMAN_ROOT": str(node.root)}) for node in twins.lab_of(running).nodes()
+    }
+    found = Candidates(
+        {name: agents.Keeper(node) for name, node in settings.items()},
+        {name: node.root for name, node in settings.items()},
+    )
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        name = "node" + writer.get_extra_info("sockname")[0].rpartition(".")[2]
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            assert head.startswith(f"POST {copying.PATH} ")
+            length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
+            status, body = await found.answer(name, await reader.readexactly(length))
+            writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "0.0.0.0", 0)
+    cluster = running.configuration.current
+    addresses = [
+        membership.NodeStands(dataclasses.replace(node, primary_ip=f"127.88.0.{node.name.removeprefix('node')}"))
+        for node in cluster.nodes.values()
+    ]
+    port = server.sockets[0].getsockname()[1]
+    stands = changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, agent_port=port))
+    await running.configuration.commit(lambda _: [*addresses, stands])
+    try:
+        yield found
+    finally:
+        server.close()
+
+
+async def pause(running: service.Service, text: str) -> None:
+    settings = running.configuration.current.maintenance.settings
+    await running.configuration.commit(lambda _: [changes.SettingsStand(dataclasses.replace(settings, paused=text))])
+
+
+class Scenario:
+    def __init__(self, running: service.Service, candidates: Candidates, *names: str, epoch: Epoch | None) -> None:
+        self.running, self.candidates = running, candidates
+        self.changed = asyncio.Event()
+        self.copying = copying.Copying(
+            running.where, running.configuration, names=names, epoch=lambda: epoch, on_change=self.changed.set
+        )
+
+    async def change(self, text: str) -> None:
+        await pause(self.running, text)
+        self.copying.wake()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        end = time.monotonic() + LIMIT
+        while not is_so():
+            assert time.monotonic() < end, self.copying.listed()
+            await asyncio.sleep(0.005)
+
+    def are_newest(self) -> bool:
+        return all(entry["is_newest"] for entry in self.copying.listed())
+
+
+def play(
+    running: service.Service,
+    act: Callable[[Scenario], Awaitable[None]],
+    *names: str,
+    epoch: Epoch | None = Epoch(3, "id3"),  # noqa: B008 - a value
+) -> None:
+    async def scenario() -> None:
+        async with answering(running) as candidates:
+            made = Scenario(running, candidates, *names, epoch=epoch)
+            work = asyncio.create_task(made.copying.run())
+            try:
+                await act(made)
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_each_candidate_gets_the_configuration_and_each_change_of_it(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        await scenario.until(scenario.are_newest)
+        await scenario.change("the switch")
+        await scenario.until(scenario.are_newest)
+
+        current, cluster_key = running.configuration.current, running.where.hmac_key.read_bytes()
+        for name in ("node2", "node3"):
+            text, stamp = copies.opened(scenario.candidates.copy(name), cluster_key=cluster_key)
+            assert document.unseal(text) == current
+            assert stamp.version == (3, current.serial_no)
+        for entry in scenario.copying.listed():
+            assert (entry["serial_no"], entry["problem"]) == (current.serial_no, None)
+            assert time.time() - entry["confirmed"] < LIMIT
+
+    play(running, act, "node2", "node3", "node2")
+
+
+def test_without_candidates_and_to_the_master_nothing_is_sent(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        await scenario.change("the switch")
+        await asyncio.wait_for(
+            copying.Copying(running.where, running.configuration, names=(), epoch=lambda: None).run(), 9
+        )
+        await scenario.change("another")
+
+    play(running, act, "node1")
+
+
+def test_of_many_changes_only_the_newest_is_sent_and_one_at_a_time(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        scenario.candidates.held["node2"] = release = asyncio.Event()
+        await scenario.until(lambda: scenario.candidates.parts == ["node2"])
+        for number in range(20):
+            await scenario.change(f"reason {number}")
+        assert scenario.candidates.parts == ["node2"], "one copy is under way"
+        release.set()
+        await scenario.until(scenario.are_newest)
+        assert len(scenario.candidates.parts) == 2
+
+    play(running, act, "node2")
+
+
+def test_a_candidate_that_hangs_delays_no_other(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        scenario.candidates.held["node2"] = asyncio.Event()
+        await scenario.until(lambda: scenario.copying.listed()[1]["is_newest"])
+        await scenario.change("the switch")
+        await scenario.until(lambda: scenario.copying.listed()[1]["is_newest"])
+        assert scenario.copying.listed()[0]["confirmed"] is None
+        scenario.candidates.held["node2"].set()
+
+    play(running, act, "node2", "node3")
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (405, "the agent of node2 knows no copies: apply the role node_agent"),
+        (403, "the agent of node2 takes none from this machine"),
+        (503, "the agent of node2 answers with status 503"),
+    ],
+)
+def test_what_does_not_arrive_is_said_after_some_tries_and_tried_again(
+    running: service.Service, status: int, text: str
+) -> None:
+    async def act(scenario: Scenario) -> None:
+        scenario.candidates.statuses["node2"] = status
+        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
+        assert scenario.copying.listed()[0]["problem"].startswith(text)
+        scenario.changed.clear()
+        del scenario.candidates.statuses["node2"]
+        await scenario.until(scenario.are_newest)
+        assert scenario.copying.listed()[0]["problem"] is None
+        assert scenario.changed.is_set()
+
+    play(running, act, "node2")
+
+
+def test_a_name_that_no_node_has_is_said(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
+        assert scenario.copying.listed()[0]["problem"] == (
+            "there is no node node9: correct `configuration_copies` in roundsmand.json"
+        )
+
+    play(running, act, "node9")
+
+
+def test_a_copy_in_many_parts_arrives_though_the_agent_starts_again_in_between(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "PART", 100)
+
+    async def act(scenario: Scenario) -> None:
+        keeper = scenario.candidates.keepers["node2"]
+        answer = keeper.answer
+
+        def once(data: bytes) -> bytes:
+            if len(scenario.candidates.parts) == 5:
+                keeper._coming = None
+            return answer(data)
+
+        monkeypatch.setattr(keeper, "answer", once)
+        await scenario.until(scenario.are_newest)
+        size = len(scenario.candidates.copy("node2"))
+        assert len(scenario.candidates.parts) == 5 + -(-size // 100)
+
+    play(running, act, "node2")
+
+
+def test_what_a_candidate_lacks_is_said_of_what_the_controller_has(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        await scenario.until(scenario.are_newest)
+        lacks = scenario.copying.listed()[0]["lacks"]
+        assert "var/lib/roundsman/hmac.key" in lacks
+        assert set(lacks) == {name for name in copies.NEEDED if (running.where.root / name).exists()}
+
+    play(running, act, "node2")
+
+
+def test_making_copies_takes_at_most_its_share_of_a_processor(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "SHARE", 1e6)
+
+    async def act(scenario: Scenario) -> None:
+        await scenario.until(scenario.are_newest)
+        await scenario.change("the switch")
+        await asyncio.sleep(0.2)
+        assert not scenario.are_newest()
+        assert len(scenario.candidates.parts) == 1
+
+    play(running, act, "node2")
