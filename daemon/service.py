@@ -125,6 +125,7 @@ def assemble(
         configuration,
         is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
         failures=failures,
+        reported=intake.reported_boot,
     )
     ports = Ports(
         store,

@@ -27,7 +27,7 @@ from ..failures import Failures
 from . import leading, parts, voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
@@ -103,13 +103,17 @@ class Leadership(parts.Part):
         *,
         is_at_work: Callable[[], bool],
         failures: Failures | None = None,
+        reported: Callable[[str], str] = lambda _: "",
     ) -> None:
         super().__init__(failures or Failures())
         self._where = where
         self._configuration = configuration
         self._is_at_work = is_at_work
+        self._reported = reported
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
+        self._confirmed: dict[str, str] = {}
+        self._writing = asyncio.Lock()
         self._known: frozenset[str] = frozenset()
         self._unable: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
@@ -200,6 +204,7 @@ class Leadership(parts.Part):
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
         self._waits = here.waits if here is not None else frozenset()
+        self._confirmed = dict(here.boots) if here is not None and not statement.no_voting else {}
         candidate = leading.Candidate(
             me=statement.master or master,
             master=master,
@@ -289,7 +294,7 @@ class Leadership(parts.Part):
             return voting.Poll()
         key = self._where.hmac_key.read_bytes()
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
-        self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
+        self._boots |= _boots(poll)
         self._replies |= poll.answers
         self._unable = (self._unable | poll.unable) - poll.answers.keys()
         self._waits -= poll.unable - self._known
@@ -332,12 +337,9 @@ class Leadership(parts.Part):
                 f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
-        order = epochs.Order(offered, candidate.me, candidate.serial)
-        self._known |= poll.answers.keys()
-        await asyncio.to_thread(
-            controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
-        )
-        self._kept, self._waits = kept, self._still_waits(offered)
+        # The boots were read before more than half promised to follow this epoch.
+        await self._write(kept, known=poll.answers.keys(), boots=_boots(poll))
+        self._kept = kept
         LOG.info(
             "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
             offered,
@@ -361,7 +363,12 @@ class Leadership(parts.Part):
         return question
 
     def note_refusal(self, text: str) -> None:
-        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon."""
+        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon.
+
+        They are, too, where a node has booted.
+        """
+        if epochs.is_of_other_boot(text):
+            self.wake()
         if epochs.is_refusal(text):
             self.refused += 1
             self._failures.failed(
@@ -412,7 +419,8 @@ class Leadership(parts.Part):
                 f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
                 "that controller before this one is started again"
             )
-        await self._remember(self._known | poll.answers.keys())
+        await self._remember(poll.answers.keys())
+        await self._confirm()
         lost = leading.strays(self.epoch, poll.follows)
         obeying = self._able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
@@ -473,16 +481,52 @@ class Leadership(parts.Part):
         poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
         return poll
 
-    async def _remember(self, known: frozenset[str]) -> None:
-        """Keep durably which nodes (UUIDs) vote, and on which steps of another controller may still be at work."""
+    async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
+        """Keep durably what steps name and a start needs, where that has changed: `_write`."""
         kept = self._kept
         if kept is None:
             return
-        waits = self._still_waits(kept.epoch)
-        if (known, waits) != (self._known, self._waits):
+        is_known = self._known >= set(known) and self._still_waits(kept.epoch) == self._waits
+        if not is_known or self._with_boots(boots or {}) != self._confirmed:
+            await self._write(kept, known=known, boots=boots or {})
+
+    async def _write(self, kept: epochs.Kept, *, known: Collection[str], boots: Mapping[str, str]) -> None:
+        """Write an epoch in which this controller leads, with more nodes (UUIDs) that vote, and confirmed boots.
+
+        On which nodes steps of another controller may still be at work goes with it.
+        """
+        async with self._writing:
+            voters, waits = self._known | set(known), self._still_waits(kept.epoch)
+            confirmed = self._with_boots(boots)
             order = epochs.Order(kept.epoch, kept.master, kept.serial)
-            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=known, waits=waits)
-            self._known, self._waits = known, waits
+            await asyncio.to_thread(
+                controller_epoch.write, self._where, order, voters=voters, waits=waits, boots=confirmed
+            )
+            self._known, self._waits, self._confirmed = voters, waits, confirmed
+
+    def _with_boots(self, boots: Mapping[str, str]) -> dict[str, str]:
+        """The boots that steps name, with these; without agents nobody can say that a node has booted."""
+        cluster = self._configuration.current
+        if not cluster.maintenance.settings.agent_port:
+            return {}
+        return {uuid: boot for uuid, boot in {**self._confirmed, **boots}.items() if boot and uuid in cluster.nodes}
+
+    async def _confirm(self) -> None:
+        """Have steps name the boots in which nodes have answered, if half of those that vote still obey afterwards.
+
+        A node that was fenced and boots again may follow this controller still, though the others follow another one.
+        """
+        learned = dict(self._boots)
+        if self._kept is None or self._with_boots(learned) == self._confirmed:
+            return
+        voters = self._voters()
+
+        def obey(poll: voting.Poll) -> bool:
+            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows)
+
+        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=obey)
+        if obey(poll):
+            await self._remember(boots=learned)
 
     def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
         """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work."""
@@ -505,6 +549,8 @@ class Leadership(parts.Part):
         Raises:
             Refused: that is not so; the text names the node, and what helps.
         """
+        touched = self._touched(instances, nodes)
+        await self._offered([node for node in self._voters() if node.uuid in touched and self._has_booted(node.uuid)])
         end = asyncio.get_running_loop().time() + BARRIER_SECONDS
         while text := self._blocked(instances, nodes):
             if asyncio.get_running_loop().time() > end:
@@ -513,6 +559,19 @@ class Leadership(parts.Part):
             await self._offered(asked)
             if self._blocked(instances, nodes):
                 await asyncio.sleep(LEAST)
+        if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
+            await self._confirm()
+
+    def _has_booted(self, uuid: str) -> bool:
+        """Whether a node reports another boot than the one that steps on it name."""
+        confirmed = self._confirmed.get(uuid, "")
+        return bool(confirmed) and self._reported(uuid) not in {"", confirmed}
+
+    def _touched(self, instances: Collection[str], nodes: Collection[str]) -> set[str]:
+        """These nodes (UUIDs), and those of instances (UUIDs); of one that an import has removed there are none."""
+        known = self._configuration.current.instances
+        its = (known[uuid] for uuid in instances if uuid in known)
+        return {*nodes, *(node for instance in its for node in (*instance.nodes, *instance.places))}
 
     def _blocked(self, instances: Collection[str], nodes: Collection[str]) -> str:
         cluster, epoch = self._configuration.current, self.epoch
@@ -546,6 +605,11 @@ class Leadership(parts.Part):
 
 def _names(cluster: clusters.Cluster) -> dict[str, str]:
     return {node.uuid: node.name for node in cluster.nodes.values()}
+
+
+def _boots(poll: voting.Poll) -> dict[str, str]:
+    """The boot ids of the nodes (UUIDs) that answered."""
+    return {uuid: answer.boot for uuid, answer in poll.answers.items()}
 
 
 def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:

@@ -803,6 +803,137 @@ def test_a_refused_order_is_counted_and_the_nodes_are_asked_soon(
     run(running, scenario)
 
 
+def named_boots(controller: Controller) -> dict[str, str]:
+    """The boots that the steps of a controller name, by the name of their node."""
+    nodes = controller.running.configuration.current.nodes.values()
+    orders = {node.name: controller_epoch.load(controller.where, node.uuid) for node in nodes}
+    return {name: order.boot for name, order in orders.items() if order is not None and order.boot}
+
+
+def boots(running: service.Service) -> dict[str, str]:
+    """The boots in which the nodes of a lab are."""
+    return {node.name: node.boot_id() for node in twins.lab_of(running).nodes()}
+
+
+def test_steps_name_the_boots_for_which_more_than_half_promised_afterwards(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        assert len(named_boots(first)) >= 2
+        assert named_boots(first).items() <= boots(running).items()
+
+        await made.step()
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_a_node_that_boots_gets_steps_again_once_half_of_the_nodes_obey_after_it_is_known(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = boots(running)
+        twins.lab_of(running).node("node3").reboot()
+        nodes.silent |= {"node1", "node2"}
+        assert boots(running)["node3"] != before["node3"]
+
+        await made.step()
+        assert named_boots(first) == before, "nobody but the node itself says that this controller leads"
+
+        nodes.silent -= {"node1"}
+        await made.step()
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_a_controller_that_was_replaced_never_names_the_boot_after_a_fence(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = boots(running)
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+        twins.lab_of(running).node("node3").reboot()
+
+        with pytest.raises(errors.NotLeading):
+            await made.step()
+        await made._confirm()
+
+        assert boots(running)["node3"] in made._boots.values()
+        assert named_boots(first) == before
+
+    run(running, scenario)
+
+
+def test_a_step_that_was_refused_for_its_boot_has_the_nodes_asked_soon(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        serving, asked = asyncio.create_task(made.run()), nodes.asked["node3"]
+        await until(lambda: nodes.asked["node3"] > asked and named_boots(first) == boots(running))
+        await asyncio.sleep(0.2)
+        twins.lab_of(running).node("node3").reboot()
+
+        made.note_refusal(f"instance_state: {epochs.OTHER_BOOT}, and refuses what was ordered before: nothing was done")
+
+        await until(lambda: named_boots(first) == boots(running))
+        assert made.refused == 0
+        assert running.failures.listed() == []
+        serving.cancel()
+
+    run(running, scenario)
+
+
+def test_before_an_opcode_begins_its_nodes_that_report_another_boot_are_asked(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        ((uuid, instance),) = running.configuration.current.instances.items()
+        node = running.configuration.current.nodes[instance.primary_node]
+        twins.lab_of(running).node(node.name).reboot()
+        made._reported = lambda asked: boots(running)[node.name] if asked == node.uuid else ""
+
+        await made.clear([uuid], [])
+
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_where_nobody_votes_only_the_boots_of_nodes_that_answer_are_named(running: service.Service) -> None:
+    """A person who says so ends what is refused for a boot that no agent can tell."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await (await first.start()).step()
+        nodes.silent |= {"node1", "node2"}
+        restarted = await first.start()
+        assert named_boots(first) == boots(running)
+        assert restarted.epoch is not None
+
+        await first.start(NOBODY_VOTES)
+
+        assert named_boots(first) == {"node3": boots(running)["node3"]}
+
+    run(running, scenario)
+
+
+def test_without_agents_no_boot_is_named(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        settings = dataclasses.replace(running.configuration.current.maintenance.settings, agent_port=0)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+
+        await made.step()
+
+        assert named_boots(first) == {}
+
+    run(running, scenario)
+
+
 async def refusal(made: Leadership, running: service.Service) -> str:
     """Why the only instance must not be touched, or ''."""
     (instance,) = running.configuration.current.instances
