@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from ..module_utils.domain.agent import epochs
 from ..module_utils.domain.values import errors
 from . import durable_files, sealed_json, unsynced
+from .cluster import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..module_utils.domain.values import tree
+    from .cluster import cluster as clusters
 
 OFFERED = 100
 """How many offers in vain are kept."""
@@ -84,6 +86,29 @@ def load(where: tree.Tree, node: str = "") -> epochs.Order | None:
             "begins an epoch of its own unless another controller leads"
         )
     return dataclasses.replace(record.order, boot=record.boots.get(node, "")) if record.order is not None else None
+
+
+def require_clear(where: tree.Tree, cluster: clusters.Cluster, wants: Iterable[str]) -> None:
+    """Let no play by hand without a daemon touch instances on which steps of another controller may be at work.
+
+    `wants` are the locks that it takes. What the daemon has not noted as answered is not.
+
+    Raises:
+        Refused: another controller led before this one. StoreFailed: as `load`.
+    """
+    order, record = load(where), read(where)
+    if record is None or not record.waits:
+        return
+    epoch = order.epoch if order is not None else record.highest
+    nodes = locks.objects(wants, "node", known=cluster.nodes)
+    for uuid in sorted(locks.objects(wants, "instance", known=cluster.instances) & cluster.instances.keys()):
+        instance = cluster.instances[uuid]
+        for node in sorted({*instance.nodes, *instance.places, *nodes} & record.waits):
+            raise errors.Refused(
+                f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
+                f"{cluster.node_name(node)} has not answered; start roundsmand here, which asks that node, and reads "
+                "its power where it is recorded as off"
+            )
 
 
 def read(where: tree.Tree) -> Record | None:
