@@ -126,6 +126,7 @@ def assemble(
         is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
         failures=failures,
         reported=intake.reported_boot,
+        read_power=Reader(where.bmc_credentials, environment),
     )
     ports = Ports(
         store,

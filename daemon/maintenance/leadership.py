@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import epochs, votes
+from ...plugins.module_utils.domain.power import power
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import controller_epoch, log_output, unsynced
 from ...plugins.plugin_utils.cluster import cluster as clusters
@@ -27,7 +28,7 @@ from ..failures import Failures
 from . import leading, parts, voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
@@ -104,12 +105,14 @@ class Leadership(parts.Part):
         is_at_work: Callable[[], bool],
         failures: Failures | None = None,
         reported: Callable[[str], str] = lambda _: "",
+        read_power: Callable[[Mapping[str, str]], AsyncIterator[power.Outcome]] | None = None,
     ) -> None:
         super().__init__(failures or Failures())
         self._where = where
         self._configuration = configuration
         self._is_at_work = is_at_work
         self._reported = reported
+        self._read_power = read_power
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
         self._confirmed: dict[str, str] = {}
@@ -117,6 +120,9 @@ class Leadership(parts.Part):
         self._known: frozenset[str] = frozenset()
         self._unable: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
+        self._stated: dict[str, float] = {}
+        self._power: dict[str, tuple[float, power.State]] = {}
+        self._reading = asyncio.Lock()
         self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
@@ -204,6 +210,7 @@ class Leadership(parts.Part):
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
         self._waits = here.waits if here is not None else frozenset()
+        self._stated = {node.uuid: node.off_confirmed for node in cluster.nodes.values()}
         self._confirmed = dict(here.boots) if here is not None and not statement.no_voting else {}
         candidate = leading.Candidate(
             me=statement.master or master,
@@ -529,8 +536,49 @@ class Leadership(parts.Part):
             await self._remember(boots=learned)
 
     def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
-        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work."""
-        return frozenset(uuid for uuid in self._waits if self._reply(uuid) != leading.Reply(epoch))
+        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work.
+
+        Nor were they off since it began.
+        """
+        off = self._off_since_start()
+        return frozenset(uuid for uuid in self._waits - off if self._reply(uuid) != leading.Reply(epoch))
+
+    def _off_since_start(self) -> set[str]:
+        """The nodes (UUIDs) that are known to be off by what their BMCs, or people, have said since this daemon began.
+
+        What is on record may be older: another controller may have powered a node on since this folder was copied.
+        """
+        nodes = [node for node in self._configuration.current.nodes.values() if known_off.is_known_off(node)]
+        stated = {node.uuid for node in nodes if node.off_confirmed not in {0.0, self._stated.get(node.uuid)}}
+        return stated | {node.uuid for node in nodes if self._state(node.uuid) is power.State.OFF}
+
+    def _state(self, uuid: str) -> power.State:
+        """What the BMC of a node has read since this daemon began."""
+        return self._power.get(uuid, (0.0, power.State.UNKNOWN))[1]
+
+    async def _read_off(self, nodes: Collection[str]) -> None:
+        """Read those of these nodes (UUIDs) that are known to be off, and on which another one's steps may be."""
+        cluster, clock = self._configuration.current, asyncio.get_running_loop().time
+        async with self._reading:
+            due = {
+                node.name: node.uuid
+                for node in (cluster.nodes[uuid] for uuid in self._waits & set(nodes) & cluster.nodes.keys())
+                if known_off.is_known_off(node) and self._power.get(node.uuid, (-math.inf,))[0] < clock() - LEAST
+            }
+            drivers = {
+                name: clusters.parameter(cluster, cluster.nodes[uuid], "oob_program") for name, uuid in due.items()
+            }
+            asked = {name: driver for name, driver in drivers.items() if driver is not None}
+            if not asked or self._read_power is None:
+                return
+            found = dict.fromkeys(asked, power.State.UNKNOWN)
+            try:
+                async for outcome in self._read_power(asked):
+                    found[outcome.name] = power.State.ON if outcome.read_on else outcome.after
+            except (errors.RoundsmanError, OSError, ValueError) as error:
+                LOG.warning("the power of %s could not be read: %s", ", ".join(sorted(asked)), error)
+            self._power |= {due[name]: (clock(), found[name]) for name in asked}
+        await self._remember()
 
     def _reply(self, uuid: str, *, instance: str = "") -> leading.Reply | None:
         """What a node said last: whom it follows, and the steps at work there, or only those on one instance (name)."""
@@ -544,7 +592,7 @@ class Leadership(parts.Part):
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
 
         Another controller led before this one: each node of them, and each of `nodes` (UUIDs), has to follow this epoch
-        and to have no step at work on them, or to be known to be off. It is asked again for a while.
+        and to have no step at work on them, or to be off since this epoch began. It is asked again for a while.
 
         Raises:
             Refused: that is not so; the text names the node, and what helps.
@@ -555,10 +603,15 @@ class Leadership(parts.Part):
         while text := self._blocked(instances, nodes):
             if asyncio.get_running_loop().time() > end:
                 raise errors.Refused(text)
-            asked = [node for node in self._voters() if node.uuid in self._waits]
-            await self._offered(asked)
+            await self._read_off(touched)
+            if not self._blocked(instances, nodes):
+                break
+            cluster = self._configuration.current
+            await self._offered([cluster.nodes[uuid] for uuid in self._waits & touched & cluster.nodes.keys()])
             if self._blocked(instances, nodes):
                 await asyncio.sleep(LEAST)
+        if self._waits:
+            await self._remember()
         if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
             await self._confirm()
 
@@ -577,7 +630,7 @@ class Leadership(parts.Part):
         cluster, epoch = self._configuration.current, self.epoch
         if epoch is None or not self._waits:
             return ""
-        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_known_off(node)}
+        fenced = dict.fromkeys(self._off_since_start(), epoch)
         names = _names(cluster)
         # One that an import has removed while it was waited for is nobody's any more.
         for instance in (cluster.instances[uuid] for uuid in instances if uuid in cluster.instances):
@@ -587,10 +640,29 @@ class Leadership(parts.Part):
             for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
                 return (
                     f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
-                    f"{names.get(node, node)} {why}; have its agent answer, or power that node off with "
-                    f"`roundsman node power off {names.get(node, node)}`"
+                    f"{names.get(node, node)} {self._why(node, why)}; have its agent answer, or power that node off "
+                    f"with `roundsman node power off {names.get(node, node)}`{self._or_state(node)}"
                 )
         return ""
+
+    def _why(self, uuid: str, why: str) -> str:
+        """Why a node is waited for, which may be recorded as off."""
+        cluster = self._configuration.current
+        node = cluster.nodes.get(uuid)
+        if node is None or not known_off.is_known_off(node) or uuid in self._replies:
+            return why
+        has_bmc = clusters.parameter(cluster, node, "oob_program") is not None
+        read = "its BMC reads on" if self._state(uuid) is power.State.ON else "its BMC does not answer"
+        return f"is recorded as off, but {read if has_bmc else 'it has no BMC'}"
+
+    def _or_state(self, uuid: str) -> str:
+        node = self._configuration.current.nodes.get(uuid)
+        if node is None or not known_off.is_known_off(node):
+            return ""
+        return (
+            f", or check on site that it is off and stays off, then state that with `roundsman node confirm-off "
+            f"{node.name}`"
+        )
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""

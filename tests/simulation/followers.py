@@ -107,7 +107,7 @@ class Followed:
         self.look_at_order(order)
 
     def look_at_order(self, order: epochs.Order | None) -> None:
-        """A step is at work here by this order: the node has never said that it follows a later one, nor booted since."""
+        """A step is at work here by this order: the node has not said that it follows a later one, nor booted since."""
         if order is not None and order.boot not in {"", self.boot_id}:
             self.world.violated(f"{self.name} does what was ordered for its boot before")
         if self.kept is not None and self.refuses(order.epoch if order is not None else None):

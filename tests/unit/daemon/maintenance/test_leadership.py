@@ -16,15 +16,16 @@ from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Ste
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, log_output
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
@@ -57,6 +58,7 @@ class Controller:
         self.where = where
         self.is_at_work = False
         self.waits: list[str] = []
+        self.bmcs = Bmcs()
 
     def copied(self, folder: Path) -> Controller:
         """The same controller's state in another folder."""
@@ -69,6 +71,7 @@ class Controller:
             self.running.configuration,
             is_at_work=lambda: self.is_at_work,
             failures=self.running.failures,
+            read_power=self.bmcs,
         )
         async with asyncio.timeout(LIMIT):
             await made.begin(statement, on_wait=self.waits.append)
@@ -1064,21 +1067,112 @@ def test_a_step_of_the_controller_before_is_waited_for(
     run(running, scenario)
 
 
-def test_a_node_that_is_known_to_be_off_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+class Bmcs:
+    """The BMCs of the nodes, as `Reader` reads them: what each says, by name; one that is not there does not answer."""
+
+    def __init__(self, **states: power.State) -> None:
+        self.states = states
+        self.asked: list[str] = []
+
+    async def __call__(self, drivers: Mapping[str, str]) -> AsyncIterator[power.Outcome]:
+        self.asked += drivers
+        for name in drivers.keys() & self.states.keys():
+            state = self.states[name]
+            yield power.Outcome(name, power.Command.STATUS, state, state, False, True, 1, 0.0)
+        if drivers.keys() - self.states.keys():
+            raise errors.Failed("no answer")
+
+
+async def taken_over(
+    nodes: voters.Voters, first: Controller, folder: Path, *, off: bool = True
+) -> tuple[Controller, str]:
+    """A copy of a controller that takes over; the name of a silent secondary, which the copy has as off."""
+    running = first.running
+    led = await first.start()
+    second = first.copied(folder)
+    await led.end()
+    instance = next(iter(running.configuration.current.instances.values()))
+    secondary = instance.secondary_nodes[0]
+    if off:
+        await running.configuration.commit(lambda _: [changes.NodePowered(secondary, powered=False)])
+    name = running.configuration.current.node_name(secondary)
+    nodes.silent |= {name}
+    return second, name
+
+
+def test_a_node_that_is_recorded_as_off_counts_as_off_once_its_bmc_has_read_off_in_this_epoch(
+    running: service.Service, tmp_path: Path
+) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        led = await first.start()
-        second = first.copied(tmp_path / "copy")
-        await led.end()
-        instance = next(iter(running.configuration.current.instances.values()))
-        secondary = instance.secondary_nodes[0]
-        nodes.silent |= {running.configuration.current.node_name(secondary)}
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        second.bmcs = Bmcs(**{name: power.State.ON})
+        made = await second.start()
+        told = await refusal(made, running)
+        assert f"{name} is recorded as off, but its BMC reads on" in told
+        assert f"`roundsman node power off {name}`" in told
+        assert f"`roundsman node confirm-off {name}`" in told
+
+        del second.bmcs.states[name]
+        assert f"{name} is recorded as off, but its BMC does not answer" in await refusal(made, running)
+
+        second.bmcs.states[name] = power.State.OFF
+        assert await refusal(made, running) == ""
+
+        second.bmcs = Bmcs()
+        assert await refusal(await second.start(), running) == "", "it has read off"
+
+    run(running, scenario)
+
+
+def test_a_node_that_is_powered_off_after_the_takeover_is_not_waited_for(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy", off=False)
+        second.bmcs = Bmcs(**{name: power.State.OFF})
         made = await second.start()
         assert "has not answered" in await refusal(made, running)
+        assert second.bmcs.asked == [], "only a node that is known to be off is read"
 
-        off = changes.NodePowered(secondary, powered=False)
+        off = changes.NodePowered(running.configuration.current.node(name).uuid, powered=False)
         await running.configuration.commit(lambda _: [off])
 
         assert await refusal(made, running) == ""
+
+    run(running, scenario)
+
+
+@pytest.mark.parametrize("is_stated_before", [False, True])
+def test_a_node_without_a_bmc_counts_as_off_once_a_person_states_it_in_this_epoch(
+    running: service.Service, tmp_path: Path, *, is_stated_before: bool
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        node = running.configuration.current.node(name)
+        bare = dataclasses.replace(node, ndparams={**node.ndparams, "oob_program": "!"})
+        before = [changes.NodeOffConfirmed(node.uuid, at=5.0, by="ann")] if is_stated_before else []
+        await running.configuration.commit(lambda _: [membership.NodeStands(bare), *before])
+        made = await second.start()
+        assert f"{name} is recorded as off, but it has no BMC" in await refusal(made, running)
+
+        stated = changes.NodeOffConfirmed(node.uuid, at=6.0, by="bob")
+        await running.configuration.commit(lambda _: [stated])
+
+        assert await refusal(made, running) == ""
+        assert await refusal(await second.start(), running) == "", "it was stated"
+
+    run(running, scenario)
+
+
+def test_a_node_that_is_recorded_as_off_and_answers_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        second.bmcs = Bmcs(**{name: power.State.ON})
+        made = await second.start()
+        nodes.silent -= {name}
+
+        assert await refusal(made, running) == ""
+        assert epoch_of(nodes, name) == made.epoch
 
     run(running, scenario)
 
