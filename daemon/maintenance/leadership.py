@@ -44,6 +44,10 @@ LEAST = 5.0
 """The same, where nodes have refused orders since."""
 ROUND_SECONDS = 5.0
 """Seconds for the answers of all nodes in such a round."""
+AGAIN = 600.0
+"""Seconds before a daemon that serves begins one more epoch because some nodes follow another one."""
+MOST_BEFORE = 20
+"""How many epochs of before a new one names at the most, whose runs go on."""
 BARRIER_SECONDS = 60.0
 """How long an opcode waits for nodes on which steps of another controller may still be at work."""
 FRESH = 5.0
@@ -123,6 +127,7 @@ class Leadership(parts.Part):
         self._stated: dict[str, float] = {}
         self._power: dict[str, tuple[float, power.State]] = {}
         self._reading = asyncio.Lock()
+        self._again_at = -math.inf
         self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
@@ -327,9 +332,14 @@ class Leadership(parts.Part):
         offered = epochs.Epoch(number, _new_id())
         if start.is_takeover(self._is_here):
             self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+            self._power.clear()
         # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
         await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
+        if self._kept is not None:
+            # It serves: plays by hand are at work, too.
+            before = self._kept.goes_on if len(self._kept.goes_on) < MOST_BEFORE else frozenset()
+            goes_on = frozenset({self._kept.epoch.id, *before})
         kept = epochs.Kept(offered, candidate.me, candidate.serial, goes_on)
 
         def is_enough(given: voting.Poll) -> bool:
@@ -429,6 +439,9 @@ class Leadership(parts.Part):
         await self._remember(poll.answers.keys())
         await self._confirm()
         lost = leading.strays(self.epoch, poll.follows)
+        if lost and await self._begin_again(poll):
+            self._failures.recovered(self.name)
+            return
         obeying = self._able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
@@ -436,8 +449,8 @@ class Leadership(parts.Part):
             self._failures.failed(
                 self.name,
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
-                remedy="stop the daemon of the controller that should not lead; once it is stopped, restart this one, "
-                "which begins an epoch above",
+                remedy="stop the daemon of the controller that should not lead; this one begins an epoch above once "
+                "these nodes have not heard of the other one for three minutes",
             )
         elif isolation:
             self._failures.failed(
@@ -448,6 +461,31 @@ class Leadership(parts.Part):
             )
         else:
             self._failures.recovered(self.name)
+
+    async def _begin_again(self, poll: voting.Poll) -> bool:
+        """Begin an epoch above what some nodes keep, if the votes let; returns whether this controller has.
+
+        What runs goes on. A node that claims more each time gets another one after minutes only.
+        """
+        now = asyncio.get_running_loop().time()
+        record = await asyncio.to_thread(controller_epoch.read, self._where)
+        if self._kept is None or record is None or now < self._again_at:
+            return False
+        if not leading.is_held_up(self.epoch, record.ids, poll.votes):
+            return False
+        start = await self._decide(Statement(), asks_all=True)
+        lost = leading.strays(self.epoch, start.poll.follows).values()
+        is_above = all(kept.epoch.number < self._number(start) for kept in lost)
+        if start.step is not leading.Step.BEGIN or not is_above:
+            return False
+        step, reason = await self._offer(start)
+        # Nodes that have promised refuse the epoch of before, or follow the new one at the next round.
+        self.wake()
+        if step is leading.Step.BEGIN:
+            self._again_at = now + AGAIN
+            return True
+        LOG.warning("this controller could not begin an epoch above what nodes keep: %s", reason)
+        return False
 
     async def isolation(self, off: Collection[str]) -> str:
         """Why this controller may not command the power of silent nodes now; '' where it may.

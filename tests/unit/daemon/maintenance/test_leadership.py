@@ -668,7 +668,7 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
         nodes.silent.clear()
         await made.step()
         assert running.failures.listed() == []
-        nodes.follow("node2", later)
+        nodes.claims("node2", later, heard=20.0)
         await made.step()
         (failure,) = running.failures.listed()
         assert "1 nodes refuse what this controller orders" in failure["text"]
@@ -677,6 +677,89 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
 
         with pytest.raises(errors.NotLeading, match=r"follow epoch 9 \(another\).* this controller led in epoch 1"):
             await made.step()
+
+    run(running, scenario)
+
+
+def test_a_leader_begins_an_epoch_above_what_nodes_keep_of_a_controller_that_is_silent(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        assert before is not None
+        nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
+
+        await made.step()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 10
+        assert first.orders() == made.epoch
+        await made.step()
+        kept = {name: nodes.follows(name) for name in ("node1", "node2", "node3")}
+        assert {found.epoch for found in kept.values() if found is not None} == {made.epoch}
+        assert all(before.id in found.goes_on for found in kept.values() if found is not None), "its plays go on"
+        assert running.failures.listed() == []
+        instance = next(iter(running.configuration.current.instances))
+        assert await refusal(made, running) == ""
+        assert instance
+
+    run(running, scenario)
+
+
+def test_a_leader_begins_no_epoch_while_another_controller_asks_the_nodes_that_follow_it(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        master = running.configuration.current.cluster.master_node
+        nodes.claims("node2", Kept(Epoch(9, "another"), master, 1), heard=20.0)
+
+        await made.step()
+        assert made.epoch == before
+        assert "1 nodes refuse what this controller orders" in running.failures.listed()[0]["text"]
+
+        nodes.claims("node2", Kept(Epoch(9, "another"), master, 1), heard=200.0)
+        await made.step()
+        assert made.epoch != before
+
+    run(running, scenario)
+
+
+def test_a_node_that_claims_more_each_time_does_not_use_up_epochs(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        seen = set()
+        for number in range(10, 20):
+            nodes.claims("node2", Kept(Epoch(number, "liar"), "", 1))
+            await made.step()
+            seen.add(made.epoch)
+        assert len(seen) == 1, "another one after minutes only"
+        assert "node2 follows epoch 19 (liar)" in running.failures.listed()[0]["text"]
+
+    run(running, scenario)
+
+
+def test_a_node_that_keeps_what_a_leader_offered_in_vain_obeys_it_still(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
+        nodes.busy |= {"node1", "node3"}
+        await made.step()
+        assert epoch_of(nodes, "node2") != Epoch(9, "another")
+        assert running.failures.listed() != []
+
+        nodes.busy.clear()
+        await made.step()
+
+        assert made.epoch == before
+        assert running.failures.listed() == []
 
     run(running, scenario)
 

@@ -60,12 +60,12 @@ class Voters:
     def key(self, name: str) -> bytes:
         return node_settings.key(self.settings[name])
 
-    def claims(self, name: str, kept: Kept) -> None:
+    def claims(self, name: str, kept: Kept, *, heard: float | None = None) -> None:
         """Have a node say, signed with its own key, that it follows something else than it does."""
 
         def forge(data: bytes, _: bytes) -> bytes:
             asked = votes.question(data, key=self.key(name), node=self.settings[name].node)
-            claim = votes.Answer(asked.node, asked.nonce, "0c1d2e3f-0000-4000-8000-00000000000a", kept)
+            claim = votes.Answer(asked.node, asked.nonce, "0c1d2e3f-0000-4000-8000-00000000000a", kept, heard)
             return votes.sealed_answer(claim, key=self.key(name), now=0)
 
         self.forged[name] = forge
