@@ -54,6 +54,8 @@ FRESH = 5.0
 """Seconds for which the answers by which silent nodes may be fenced count."""
 ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
+AGENTS = "ansible-playbook -i INVENTORY playbooks/node_agent.yml"
+SHOWN = 5
 NOTHING = "nodes have agents only where agent_port is set"
 NO_VOTES = "their agents do not vote"
 
@@ -203,6 +205,8 @@ class Leadership(parts.Part):
             done = await self._offer(start)
             if done[0] is leading.Step.BEGIN:
                 self._audit(statement, start)
+                lost = leading.newer_versions(start.voter, start.poll.votes)
+                await self._configuration.go_on_above(max((kept.serial for kept in lost.values()), default=0))
             return done
         return start.step, f"{start.verdict.reason}; what would change that: {start.verdict.unblock}"
 
@@ -445,7 +449,7 @@ class Leadership(parts.Part):
         obeying = self._able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
-            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
+            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:SHOWN])
             self._failures.failed(
                 self.name,
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
@@ -458,6 +462,13 @@ class Leadership(parts.Part):
                 f"{isolation}: the fault may be here",
                 remedy="restore the network between this controller and the nodes; silent nodes are powered off by "
                 "themselves only once half of those answer whose BMCs do not read off",
+            )
+        elif poll.deaf:
+            self._failures.failed(
+                self.name,
+                f"the agents of {', '.join(sorted(poll.deaf)[:SHOWN])} take no question from this machine",
+                remedy=f"apply the role from here, which tells them the master's address: `{AGENTS}`; or restore the "
+                "cluster's key",
             )
         else:
             self._failures.recovered(self.name)

@@ -20,6 +20,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power imp
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
@@ -434,6 +435,26 @@ def test_an_older_configuration_leads_once_a_person_says_that_none_is_newer(runn
     run(running, scenario)
 
 
+def test_the_versions_of_a_restored_configuration_go_on_above_the_one_that_is_lost(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        master = running.configuration.current.cluster.master_node
+        nodes.follow("node1", Kept(Epoch(3, "lost"), master, 500))
+
+        made = await first.start(Statement(is_restored=True))
+
+        assert running.configuration.current.serial_no == 501
+        assert store.read(first.where.config).serial_no == 501
+        await made.step()
+        kept = nodes.follows("node1")
+        assert kept is not None
+        assert (kept.epoch, kept.serial) == (made.epoch, 501)
+
+        await first.start(Statement(is_restored=True))
+        assert running.configuration.current.serial_no == 501, "nothing newer is lost"
+
+    run(running, scenario)
+
+
 def test_a_restored_start_is_previewed_and_audited(running: service.Service, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         caplog.set_level(logging.INFO)
@@ -759,6 +780,22 @@ def test_a_node_that_keeps_what_a_leader_offered_in_vain_obeys_it_still(running:
         await made.step()
 
         assert made.epoch == before
+        assert running.failures.listed() == []
+
+    run(running, scenario)
+
+
+def test_agents_that_take_no_question_from_here_are_named_with_the_command(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        nodes.deaf |= {"node3"}
+        await made.step()
+        (failure,) = running.failures.listed()
+        assert failure["text"] == "the agents of node3 take no question from this machine"
+        assert "`ansible-playbook -i INVENTORY playbooks/node_agent.yml" in failure["remedy"]
+
+        nodes.deaf.clear()
+        await made.step()
         assert running.failures.listed() == []
 
     run(running, scenario)
