@@ -467,7 +467,7 @@ class Leadership(parts.Part):
             self._failures.failed(
                 self.name,
                 f"the agents of {', '.join(sorted(poll.deaf)[:SHOWN])} take no question from this machine",
-                remedy=f"apply the role from here, which tells them the master's address: `{AGENTS}`; or restore the "
+                remedy=f"apply the role from here, which gives them the master's address: `{AGENTS}`; or restore the "
                 "cluster's key",
             )
         else:
