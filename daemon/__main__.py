@@ -23,7 +23,7 @@ from ..plugins.plugin_utils import (
     unsynced,
 )
 from ..plugins.plugin_utils.config import store
-from . import abnormal_ends, app, failures, service, settings
+from . import abnormal_ends, app, audit, failures, service, settings
 from .maintenance import leadership, leading, master_failover
 from .serving import not_leading, readiness
 
@@ -129,6 +129,7 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
 
 def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
     """Move the master role to a node, and end; status and lines as of a dry run of a start."""
+    account = log_output.account()
     try:
         log_output.install(level="warning", file=None)
         folders_of_others.become_owner_of(where.lib)
@@ -141,10 +142,21 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
                 is_stated_off=options.confirm_off,
                 dry_run=options.dry_run,
             )
-            return _printed(*asyncio.run(failover))
+            step, lines = asyncio.run(failover)
+            if not options.dry_run and step in {leading.Step.GO_ON, leading.Step.BEGIN}:
+                audit.append_command(where, _stated(options, lines), account=account)
+            return _printed(step, lines)
     except (errors.RoundsmanError, OSError) as error:
         sys.stderr.write(f"roundsmand: {failures.one_line(str(error))}\n")
         return 1
+
+
+def _stated(options: argparse.Namespace, lines: Sequence[str]) -> str:
+    """What a person said to move the master role, and what was done."""
+    given = [("--confirm-off", options.confirm_off), ("--restored", options.restored)]
+    words = [options.master_failover, *(word for word, is_given in given if is_given)]
+    *others, last = lines
+    return f"cluster master-failover {' '.join(words)}: {'; '.join([last, *others])}"
 
 
 async def _preview(where: tree.Tree, chosen: settings.Settings, statement: leadership.Statement) -> int:

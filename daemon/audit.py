@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ from ..plugins.plugin_utils.rounds import audit_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..plugins.module_utils.domain.values import tree
     from ..plugins.plugin_utils.cluster import cluster as clusters
     from ..plugins.plugin_utils.opcodes import contract
 
 LOG = logging.getLogger(log_output.AUDIT)
+LONGEST_TEXT = 500
+"""Characters of the text of a command's line."""
 
 
 def power_changes(before: clusters.Cluster, after: clusters.Cluster, *, by: str) -> None:
@@ -39,3 +43,9 @@ def notices(told: Iterable[contract.Notice], *, by: str) -> None:
     """Log what an opcode did or found."""
     for notice in told:
         LOG.log(logging.WARNING if notice.is_trouble else logging.INFO, "%s: %s", by, notice.text)
+
+
+def append_command(where: tree.Tree, text: str, *, account: str, imported: Iterable[str] = ()) -> None:
+    """Log what a command of this account has done without the daemon, and what it has imported."""
+    line = f"command {account} door=command-line text={json.dumps(text[:LONGEST_TEXT], ensure_ascii=False)}"
+    log_output.append_audit(where, [line, *(f"import {account}: {each}" for each in imported)])

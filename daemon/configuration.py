@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain.values import errors
@@ -82,6 +83,15 @@ class Configuration:
         await self._follow(after)
         audit.imported(before, after, by=by)
         return after
+
+    async def go_on_above(self, serial_no: int) -> None:
+        """Give the newest version a serial number above this one, which others had, and return when it is durable.
+
+        Raises:
+            StoreFailed, StateUnknown, Defect: as for `commit`.
+        """
+        if serial_no > self._head.serial_no:
+            await self._follow(dataclasses.replace(self._head, serial_no=serial_no + 1))
 
     async def write_again(self) -> None:
         """Rewrite the newest version to a new file, and return when it is durable.

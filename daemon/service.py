@@ -133,6 +133,8 @@ def assemble(
         configuration,
         is_at_work=lambda: queue.has_runs(),  # noqa: PLW0108 - the queue is made with what follows
         failures=failures,
+        reported=intake.reported_boot,
+        read_power=Reader(where.bmc_credentials, environment),
     )
     copying = Copying(where, configuration, names=copies, epoch=lambda: leadership.epoch, on_change=news.tell)
     ports = Ports(

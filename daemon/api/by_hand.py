@@ -27,13 +27,17 @@ NAME = re.compile("[a-zA-Z0-9_-]{1,100}")
 
 
 class Hold(pydantic.BaseModel):
-    """A play by hand asks for locks; they are its own for as long as its livelock is held."""
+    """A play by hand asks for locks; they are its own for as long as its livelock is held.
+
+    Instances on which steps of another controller may still be at work are held in an emergency only.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
     owner: str
     livelock: str
     wants: dict[str, locks.Mode]
     time_limit: float = pydantic.Field(default=300, gt=0, le=86400)
+    is_emergency: bool = False
 
 
 class Record(pydantic.BaseModel):
@@ -54,6 +58,11 @@ def add(routes: APIRouter, service: Service) -> None:
         auditing.add_text(f"{owner.name} holds {wording.count(len(body.wants), 'lock')}")
         if not livelocks.is_alive(Path(owner.livelock)):
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
+        if not body.is_emergency:
+            cluster = service.configuration.current
+            instances = locks.objects(body.wants, "instance", known=cluster.instances)
+            if instances:
+                await service.leadership.clear(instances, locks.objects(body.wants, "node", known=cluster.nodes))
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
         held = service.desk.table.locks_of(owner)
         return Json({lock: mode.value for lock, mode in held.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils import log_output
@@ -14,15 +13,10 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain.values import tree
     from ...plugins.plugin_utils.cluster import cluster as clusters
 
-LONGEST_TEXT = 500
-"""Characters of the text of a line."""
-
 
 def append(where: tree.Tree, text: str, *, imported: Iterable[str] = ()) -> None:
-    """Log what the caller has just done, and what an import brings, with the form of the daemon's lines."""
-    account = log_output.account()
-    line = f"command {account} door=command-line text={json.dumps(text[:LONGEST_TEXT], ensure_ascii=False)}"
-    log_output.append_audit(where, [line, *(f"import {account}: {each}" for each in imported)])
+    """Log what the caller has just done, and what an import brings."""
+    audit.append_command(where, text, account=log_output.account(), imported=imported)
 
 
 def append_import(where: tree.Tree, text: str, before: clusters.Cluster | None, after: clusters.Cluster) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from ...plugins.module_utils.domain.values import errors, tree
 from ...plugins.plugin_utils import daemon_client
-from . import by_hand_audit, client, output, questions
+from . import client, output, questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,13 +49,12 @@ def master_failover(
     if dry_run:
         return
     questions.confirm(f"Make {node} the master?", yes=yes)
-    *told, last = _run(where, [node, *given]) or [""]
-    by_hand_audit.append(where, f"cluster master-failover {' '.join([node, *given])}: {'; '.join([last, *told])}")
+    _run(where, [node, *given])
     output.line("Start roundsmand and roundsman-rapi here. Keep those on the old master stopped: disable their units.")
 
 
-def _run(where: tree.Tree, words: Sequence[str]) -> list[str]:
-    """Run the daemon's program for it, and show what it prints; returns the lines.
+def _run(where: tree.Tree, words: Sequence[str]) -> None:
+    """Run the daemon's program for it, which writes the audit log, and show what it prints.
 
     Raises:
         typer.Exit: the role does not move.
@@ -67,4 +66,3 @@ def _run(where: tree.Tree, words: Sequence[str]) -> list[str]:
         output.line(f"{line[:1].upper()}{line[1:]}.")
     if ended.returncode:
         raise typer.Exit(1)
-    return lines

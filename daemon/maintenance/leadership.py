@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import epochs, votes
+from ...plugins.module_utils.domain.power import power
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import controller_epoch, log_output, unsynced
 from ...plugins.plugin_utils.cluster import cluster as clusters
@@ -27,7 +28,7 @@ from ..failures import Failures
 from . import leading, parts, voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
@@ -43,12 +44,18 @@ LEAST = 5.0
 """The same, where nodes have refused orders since."""
 ROUND_SECONDS = 5.0
 """Seconds for the answers of all nodes in such a round."""
+AGAIN = 600.0
+"""Seconds before a daemon that serves begins one more epoch because some nodes follow another one."""
+MOST_BEFORE = 20
+"""How many epochs of before a new one names at the most, whose runs go on."""
 BARRIER_SECONDS = 60.0
 """How long an opcode waits for nodes on which steps of another controller may still be at work."""
 FRESH = 5.0
 """Seconds for which the answers by which silent nodes may be fenced count."""
 ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
+AGENTS = "ansible-playbook -i INVENTORY playbooks/node_agent.yml"
+SHOWN = 5
 NOTHING = "nodes have agents only where agent_port is set"
 NO_VOTES = "their agents do not vote"
 
@@ -103,16 +110,26 @@ class Leadership(parts.Part):
         *,
         is_at_work: Callable[[], bool],
         failures: Failures | None = None,
+        reported: Callable[[str], str] = lambda _: "",
+        read_power: Callable[[Mapping[str, str]], AsyncIterator[power.Outcome]] | None = None,
     ) -> None:
         super().__init__(failures or Failures())
         self._where = where
         self._configuration = configuration
         self._is_at_work = is_at_work
+        self._reported = reported
+        self._read_power = read_power
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
+        self._confirmed: dict[str, str] = {}
+        self._writing = asyncio.Lock()
         self._known: frozenset[str] = frozenset()
         self._unable: frozenset[str] = frozenset()
         self._waits: frozenset[str] = frozenset()
+        self._stated: dict[str, float] = {}
+        self._power: dict[str, tuple[float, power.State]] = {}
+        self._reading = asyncio.Lock()
+        self._again_at = -math.inf
         self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
@@ -188,6 +205,8 @@ class Leadership(parts.Part):
             done = await self._offer(start)
             if done[0] is leading.Step.BEGIN:
                 self._audit(statement, start)
+                lost = leading.newer_versions(start.voter, start.poll.votes)
+                await self._configuration.go_on_above(max((kept.serial for kept in lost.values()), default=0))
             return done
         return start.step, f"{start.verdict.reason}; what would change that: {start.verdict.unblock}"
 
@@ -200,6 +219,8 @@ class Leadership(parts.Part):
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
         self._waits = here.waits if here is not None else frozenset()
+        self._stated = {node.uuid: node.off_confirmed for node in cluster.nodes.values()}
+        self._confirmed = dict(here.boots) if here is not None and not statement.no_voting else {}
         candidate = leading.Candidate(
             me=statement.master or master,
             master=master,
@@ -289,7 +310,7 @@ class Leadership(parts.Part):
             return voting.Poll()
         key = self._where.hmac_key.read_bytes()
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
-        self._boots |= {uuid: answer.boot for uuid, answer in poll.answers.items()}
+        self._boots |= _boots(poll)
         self._replies |= poll.answers
         self._unable = (self._unable | poll.unable) - poll.answers.keys()
         self._waits -= poll.unable - self._known
@@ -315,9 +336,14 @@ class Leadership(parts.Part):
         offered = epochs.Epoch(number, _new_id())
         if start.is_takeover(self._is_here):
             self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
+            self._power.clear()
         # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
         await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
+        if self._kept is not None:
+            # It serves: plays by hand are at work, too.
+            before = self._kept.goes_on if len(self._kept.goes_on) < MOST_BEFORE else frozenset()
+            goes_on = frozenset({self._kept.epoch.id, *before})
         kept = epochs.Kept(offered, candidate.me, candidate.serial, goes_on)
 
         def is_enough(given: voting.Poll) -> bool:
@@ -332,12 +358,9 @@ class Leadership(parts.Part):
                 f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
-        order = epochs.Order(offered, candidate.me, candidate.serial)
-        self._known |= poll.answers.keys()
-        await asyncio.to_thread(
-            controller_epoch.write, self._where, order, voters=self._known, waits=self._still_waits(offered)
-        )
-        self._kept, self._waits = kept, self._still_waits(offered)
+        # The boots were read before more than half promised to follow this epoch.
+        await self._write(kept, known=poll.answers.keys(), boots=_boots(poll))
+        self._kept = kept
         LOG.info(
             "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
             offered,
@@ -361,7 +384,12 @@ class Leadership(parts.Part):
         return question
 
     def note_refusal(self, text: str) -> None:
-        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon."""
+        """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon.
+
+        They are, too, where a node has booted.
+        """
+        if epochs.is_of_other_boot(text):
+            self.wake()
         if epochs.is_refusal(text):
             self.refused += 1
             self._failures.failed(
@@ -412,17 +440,21 @@ class Leadership(parts.Part):
                 f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
                 "that controller before this one is started again"
             )
-        await self._remember(self._known | poll.answers.keys())
+        await self._remember(poll.answers.keys())
+        await self._confirm()
         lost = leading.strays(self.epoch, poll.follows)
+        if lost and await self._begin_again(poll):
+            self._failures.recovered(self.name)
+            return
         obeying = self._able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
-            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:5])
+            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:SHOWN])
             self._failures.failed(
                 self.name,
                 f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
-                remedy="stop the daemon of the controller that should not lead; once it is stopped, restart this one, "
-                "which begins an epoch above",
+                remedy="stop the daemon of the controller that should not lead; this one begins an epoch above once "
+                "these nodes have not heard of the other one for three minutes",
             )
         elif isolation:
             self._failures.failed(
@@ -431,8 +463,40 @@ class Leadership(parts.Part):
                 remedy="restore the network between this controller and the nodes; silent nodes are powered off by "
                 "themselves only once half of those answer whose BMCs do not read off",
             )
+        elif poll.deaf:
+            self._failures.failed(
+                self.name,
+                f"the agents of {', '.join(sorted(poll.deaf)[:SHOWN])} take no question from this machine",
+                remedy=f"apply the role from here, which gives them the master's address: `{AGENTS}`; or restore the "
+                "cluster's key",
+            )
         else:
             self._failures.recovered(self.name)
+
+    async def _begin_again(self, poll: voting.Poll) -> bool:
+        """Begin an epoch above what some nodes keep, if the votes let; returns whether this controller has.
+
+        What runs goes on. A node that claims more each time gets another one after minutes only.
+        """
+        now = asyncio.get_running_loop().time()
+        record = await asyncio.to_thread(controller_epoch.read, self._where)
+        if self._kept is None or record is None or now < self._again_at:
+            return False
+        if not leading.is_held_up(self.epoch, record.ids, poll.votes):
+            return False
+        start = await self._decide(Statement(), asks_all=True)
+        lost = leading.strays(self.epoch, start.poll.follows).values()
+        is_above = all(kept.epoch.number < self._number(start) for kept in lost)
+        if start.step is not leading.Step.BEGIN or not is_above:
+            return False
+        step, reason = await self._offer(start)
+        # Nodes that have promised refuse the epoch of before, or follow the new one at the next round.
+        self.wake()
+        if step is leading.Step.BEGIN:
+            self._again_at = now + AGAIN
+            return True
+        LOG.warning("this controller could not begin an epoch above what nodes keep: %s", reason)
+        return False
 
     async def isolation(self, off: Collection[str]) -> str:
         """Why this controller may not command the power of silent nodes now; '' where it may.
@@ -473,20 +537,97 @@ class Leadership(parts.Part):
         poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
         return poll
 
-    async def _remember(self, known: frozenset[str]) -> None:
-        """Keep durably which nodes (UUIDs) vote, and on which steps of another controller may still be at work."""
+    async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
+        """Keep durably what steps name and a start needs, where that has changed: `_write`."""
         kept = self._kept
         if kept is None:
             return
-        waits = self._still_waits(kept.epoch)
-        if (known, waits) != (self._known, self._waits):
+        is_known = self._known >= set(known) and self._still_waits(kept.epoch) == self._waits
+        if not is_known or self._with_boots(boots or {}) != self._confirmed:
+            await self._write(kept, known=known, boots=boots or {})
+
+    async def _write(self, kept: epochs.Kept, *, known: Collection[str], boots: Mapping[str, str]) -> None:
+        """Write an epoch in which this controller leads, with more nodes (UUIDs) that vote, and confirmed boots.
+
+        On which nodes steps of another controller may still be at work goes with it.
+        """
+        async with self._writing:
+            voters, waits = self._known | set(known), self._still_waits(kept.epoch)
+            confirmed = self._with_boots(boots)
             order = epochs.Order(kept.epoch, kept.master, kept.serial)
-            await asyncio.to_thread(controller_epoch.write, self._where, order, voters=known, waits=waits)
-            self._known, self._waits = known, waits
+            await asyncio.to_thread(
+                controller_epoch.write, self._where, order, voters=voters, waits=waits, boots=confirmed
+            )
+            self._known, self._waits, self._confirmed = voters, waits, confirmed
+
+    def _with_boots(self, boots: Mapping[str, str]) -> dict[str, str]:
+        """The boots that steps name, with these; without agents nobody can say that a node has booted."""
+        cluster = self._configuration.current
+        if not cluster.maintenance.settings.agent_port:
+            return {}
+        return {uuid: boot for uuid, boot in {**self._confirmed, **boots}.items() if boot and uuid in cluster.nodes}
+
+    async def _confirm(self) -> None:
+        """Have steps name the boots in which nodes have answered, if half of those that vote still obey afterwards.
+
+        A node that was fenced and boots again may follow this controller still, though the others follow another one.
+        """
+        learned = dict(self._boots)
+        if self._kept is None or self._with_boots(learned) == self._confirmed:
+            return
+        voters = self._voters()
+
+        def obey(poll: voting.Poll) -> bool:
+            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows)
+
+        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=obey)
+        if obey(poll):
+            await self._remember(boots=learned)
 
     def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
-        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work."""
-        return frozenset(uuid for uuid in self._waits if self._reply(uuid) != leading.Reply(epoch))
+        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work.
+
+        Nor were they off since it began.
+        """
+        off = self._off_since_start()
+        return frozenset(uuid for uuid in self._waits - off if self._reply(uuid) != leading.Reply(epoch))
+
+    def _off_since_start(self) -> set[str]:
+        """The nodes (UUIDs) that are known to be off by what their BMCs, or people, have said since this daemon began.
+
+        What is on record may be older: another controller may have powered a node on since this folder was copied.
+        """
+        nodes = [node for node in self._configuration.current.nodes.values() if known_off.is_known_off(node)]
+        stated = {node.uuid for node in nodes if node.off_confirmed not in {0.0, self._stated.get(node.uuid)}}
+        return stated | {node.uuid for node in nodes if self._state(node.uuid) is power.State.OFF}
+
+    def _state(self, uuid: str) -> power.State:
+        """What the BMC of a node has read since this daemon began."""
+        return self._power.get(uuid, (0.0, power.State.UNKNOWN))[1]
+
+    async def _read_off(self, nodes: Collection[str]) -> None:
+        """Read those of these nodes (UUIDs) that are known to be off, and on which another one's steps may be."""
+        cluster, clock = self._configuration.current, asyncio.get_running_loop().time
+        async with self._reading:
+            due = {
+                node.name: node.uuid
+                for node in (cluster.nodes[uuid] for uuid in self._waits & set(nodes) & cluster.nodes.keys())
+                if known_off.is_known_off(node) and self._power.get(node.uuid, (-math.inf,))[0] < clock() - LEAST
+            }
+            drivers = {
+                name: clusters.parameter(cluster, cluster.nodes[uuid], "oob_program") for name, uuid in due.items()
+            }
+            asked = {name: driver for name, driver in drivers.items() if driver is not None}
+            if not asked or self._read_power is None:
+                return
+            found = dict.fromkeys(asked, power.State.UNKNOWN)
+            try:
+                async for outcome in self._read_power(asked):
+                    found[outcome.name] = power.State.ON if outcome.read_on else outcome.after
+            except (errors.RoundsmanError, OSError, ValueError) as error:
+                LOG.warning("the power of %s could not be read: %s", ", ".join(sorted(asked)), error)
+            self._power |= {due[name]: (clock(), found[name]) for name in asked}
+        await self._remember()
 
     def _reply(self, uuid: str, *, instance: str = "") -> leading.Reply | None:
         """What a node said last: whom it follows, and the steps at work there, or only those on one instance (name)."""
@@ -500,25 +641,45 @@ class Leadership(parts.Part):
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
 
         Another controller led before this one: each node of them, and each of `nodes` (UUIDs), has to follow this epoch
-        and to have no step at work on them, or to be known to be off. It is asked again for a while.
+        and to have no step at work on them, or to be off since this epoch began. It is asked again for a while.
 
         Raises:
             Refused: that is not so; the text names the node, and what helps.
         """
+        touched = self._touched(instances, nodes)
+        await self._offered([node for node in self._voters() if node.uuid in touched and self._has_booted(node.uuid)])
         end = asyncio.get_running_loop().time() + BARRIER_SECONDS
         while text := self._blocked(instances, nodes):
             if asyncio.get_running_loop().time() > end:
                 raise errors.Refused(text)
-            asked = [node for node in self._voters() if node.uuid in self._waits]
-            await self._offered(asked)
+            await self._read_off(touched)
+            if not self._blocked(instances, nodes):
+                break
+            cluster = self._configuration.current
+            await self._offered([cluster.nodes[uuid] for uuid in self._waits & touched & cluster.nodes.keys()])
             if self._blocked(instances, nodes):
                 await asyncio.sleep(LEAST)
+        if self._waits:
+            await self._remember()
+        if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
+            await self._confirm()
+
+    def _has_booted(self, uuid: str) -> bool:
+        """Whether a node reports another boot than the one that steps on it name."""
+        confirmed = self._confirmed.get(uuid, "")
+        return bool(confirmed) and self._reported(uuid) not in {"", confirmed}
+
+    def _touched(self, instances: Collection[str], nodes: Collection[str]) -> set[str]:
+        """These nodes (UUIDs), and those of instances (UUIDs); of one that an import has removed there are none."""
+        known = self._configuration.current.instances
+        its = (known[uuid] for uuid in instances if uuid in known)
+        return {*nodes, *(node for instance in its for node in (*instance.nodes, *instance.places))}
 
     def _blocked(self, instances: Collection[str], nodes: Collection[str]) -> str:
         cluster, epoch = self._configuration.current, self.epoch
         if epoch is None or not self._waits:
             return ""
-        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_known_off(node)}
+        fenced = dict.fromkeys(self._off_since_start(), epoch)
         names = _names(cluster)
         # One that an import has removed while it was waited for is nobody's any more.
         for instance in (cluster.instances[uuid] for uuid in instances if uuid in cluster.instances):
@@ -528,10 +689,29 @@ class Leadership(parts.Part):
             for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
                 return (
                     f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
-                    f"{names.get(node, node)} {why}; have its agent answer, or power that node off with "
-                    f"`roundsman node power off {names.get(node, node)}`"
+                    f"{names.get(node, node)} {self._why(node, why)}; have its agent answer, or power that node off "
+                    f"with `roundsman node power off {names.get(node, node)}`{self._or_state(node)}"
                 )
         return ""
+
+    def _why(self, uuid: str, why: str) -> str:
+        """Why a node is waited for, which may be recorded as off."""
+        cluster = self._configuration.current
+        node = cluster.nodes.get(uuid)
+        if node is None or not known_off.is_known_off(node) or uuid in self._replies:
+            return why
+        has_bmc = clusters.parameter(cluster, node, "oob_program") is not None
+        read = "its BMC reads on" if self._state(uuid) is power.State.ON else "its BMC does not answer"
+        return f"is recorded as off, but {read if has_bmc else 'it has no BMC'}"
+
+    def _or_state(self, uuid: str) -> str:
+        node = self._configuration.current.nodes.get(uuid)
+        if node is None or not known_off.is_known_off(node):
+            return ""
+        return (
+            f", or check on site that it is off and stays off, then state that with `roundsman node confirm-off "
+            f"{node.name}`"
+        )
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""
@@ -546,6 +726,11 @@ class Leadership(parts.Part):
 
 def _names(cluster: clusters.Cluster) -> dict[str, str]:
     return {node.uuid: node.name for node in cluster.nodes.values()}
+
+
+def _boots(poll: voting.Poll) -> dict[str, str]:
+    """The boot ids of the nodes (UUIDs) that answered."""
+    return {uuid: answer.boot for uuid, answer in poll.answers.items()}
 
 
 def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:

@@ -237,6 +237,17 @@ def strays(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]]) -> Dict[
     }
 
 
+def is_held_up(own: Optional[Epoch], ids: Collection[str], answers: Mapping[str, Vote]) -> bool:
+    """Whether nodes refuse what this controller orders, and no other one has asked any of them for three minutes.
+
+    Such an epoch was offered in vain, perhaps by this controller itself (`ids` are those that it began or offered), or
+    its controller does not work any more.
+    """
+    lost = strays(own, {uuid: vote.follows for uuid, vote in answers.items()})
+    heard = [answers[uuid].heard for uuid, kept in lost.items() if kept.epoch.id not in ids]
+    return bool(lost) and all(seconds is None or seconds >= LAPSE_SECONDS for seconds in heard)
+
+
 def may_fence(
     own: Optional[Epoch],
     voters: AbstractSet[str],

@@ -60,7 +60,7 @@ async def run(
     if step in {leading.Step.WAIT, leading.Step.END}:
         return step, [reason]
     try:
-        store.write(where.config, with_master(cluster, node, now=time.time()))
+        store.write(where.config, with_master(configuration.current, node, now=time.time()))
     except (errors.StoreFailed, errors.StateUnknown) as error:
         if leader.epoch is None:
             raise

@@ -4,7 +4,8 @@ A job is lost whose process ended with the controller, and left no result. That 
 for when it is settled, and the next round plans from there. What did not happen is planned again, and judged again by
 its play. An instance whose new primary was on record already may be down: it is started there, which changes nothing
 where it runs. Nor is a move a failure that was refused before it began: what it was planned by has changed, as when a
-plan by hand has taken the room, and the next round plans by what is true now. A move that is lost or refused more than
+plan by hand has taken the room, and the next round plans by what is true now. A step that its node refuses because it
+has booted since counts as refused, too. A move that is lost or refused more than
 `RETRIES` times in a row fails the incident. A move that ended without a result in a job that was taken back meanwhile
 counts as lost, too: it may have left its instance down. A failover is planned again, too, whose source was not
 confirmed off right before it: a BMC may be late or dark for minutes, and the node is known to be off.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from ...plugins.module_utils.domain.agent import epochs
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.opcodes import instance_moves
 from ...plugins.plugin_utils.placement import plan
@@ -220,8 +222,9 @@ def _is_lost(job: values.Job, opcode: values.Opcode) -> bool:
 
 
 def _is_refused(opcode: values.Opcode) -> bool:
-    """Whether a move ended before it began, though nobody canceled it."""
-    return opcode.kind in MOVES and opcode.status is values.Status.ERROR and not opcode.started
+    """Whether a move ended before it began, though nobody canceled it, or because its node has booted since."""
+    is_bad = opcode.kind in MOVES and opcode.status is values.Status.ERROR
+    return is_bad and (not opcode.started or epochs.is_of_other_boot(opcode.text))
 
 
 def _is_unfenced(opcode: values.Opcode) -> bool:

@@ -165,6 +165,11 @@ class Intake:
         """What each node (UUID) has reported of its replicas."""
         return self._heard.tracks
 
+    def reported_boot(self, node: str) -> str:
+        """The boot id that a node (UUID) has reported last; '' where it has reported none."""
+        track = self.tracks.get(node)
+        return track.boot_id if track is not None else ""
+
     @property
     def now(self) -> replicas.Moment:
         """The present."""

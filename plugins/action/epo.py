@@ -111,7 +111,8 @@ def _with_locks(
 ) -> tuple[clusters.Cluster, epo.Preview]:
     """Wait for whatever is at work on these nodes; the cluster after that, and what is to be done."""
     try:
-        holding.hold(play, _wants(cluster, known), time_limit=options["time_limit"])
+        # What is powered off does not wait for a node that does not answer.
+        holding.hold(play, _wants(cluster, known), time_limit=options["time_limit"], is_emergency=not known.on)
     except errors.LockRefused as error:
         raise errors.LockRefused(f"{error}; {_without_locks(known, stood)}") from error
     cluster = store.read(play.where.config)

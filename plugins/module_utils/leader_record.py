@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Iterator, Optional
 
 from .domain.agent import epochs, votes
 from .domain.values import errors
+from .storage import node_boot
 
 if TYPE_CHECKING:
     import pathlib
@@ -60,7 +61,7 @@ def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
 
 
 def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
-    """Follow the epoch that orders a step, if the node follows no other one.
+    """Follow the epoch that orders a step, if the node follows no other one and is in the boot that the order is for.
 
     A step without an epoch is done where nobody has led yet.
 
@@ -75,6 +76,11 @@ def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
             )
         return
     _require(known, order.epoch)
+    if not epochs.is_for_boot(order, node_boot.boot_id(root)):
+        raise errors.NotFollowed(
+            f"{epochs.OTHER_BOOT}, and refuses what was ordered before: nothing was done; retry once roundsmand has "
+            "asked the nodes again, which takes seconds while the agents of this node and of half of the others answer"
+        )
     if known is None or known.epoch.number < order.epoch.number:
         keep(root, epochs.Kept(order.epoch, order.master, order.serial))
 

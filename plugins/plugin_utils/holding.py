@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .cluster.locks import Mode
 
 PATIENCE = 60.0
+LONGER = 100.0
+"""How much longer than the time limit the daemon may take: after a takeover it waits a minute for nodes."""
 RANDOM = 16
 """Hexadecimal digits in the name of each file of a play by hand, so that nobody takes the name before the play."""
 
@@ -86,11 +88,13 @@ def current(task_vars: Mapping[str, Any] | None) -> Play:
     return find_play(str((task_vars or {}).get("roundsman_root", "/")), pid=os.getppid())
 
 
-def hold(play: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
+def hold(play: Play, wants: Mapping[str, Mode], *, time_limit: float, is_emergency: bool = False) -> None:
     """Hold locks until the play ends.
 
+    By hand no instance is held on which steps of another controller may still be at work, save in an emergency.
+
     Raises:
-        LockRefused: they were not granted to this run, or not within `time_limit` seconds.
+        Refused, LockRefused: they are; the locks were not granted to this run, or not within `time_limit` seconds.
         StoreFailed: without a daemon, somebody else has the right to write the configuration.
     """
     if play.run is not None:
@@ -99,14 +103,20 @@ def hold(play: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
     with _turn(play) as state:
         known = _read(play, state)
         if play.run is None:
-            _hold_by_hand(play, state, known, wants, time_limit=time_limit)
+            _hold_by_hand(play, state, known, wants, time_limit=time_limit, is_emergency=is_emergency)
         else:
             held = _added((known or {"locks": {}})["locks"], wants)
             _write(play, state, {"locks": held})
 
 
 def _hold_by_hand(
-    play: Play, state: Path, known: dict[str, Any] | None, wants: Mapping[str, Mode], *, time_limit: float
+    play: Play,
+    state: Path,
+    known: dict[str, Any] | None,
+    wants: Mapping[str, Mode],
+    *,
+    time_limit: float,
+    is_emergency: bool,
 ) -> None:
     if known is None:
         known = {"alone": not _client().answers(play.where.socket), "locks": {}}
@@ -116,11 +126,14 @@ def _hold_by_hand(
     if known["alone"]:
         _refuse_without_keeper(play, "hold")
         _refuse_unsettled(play)
+        if not is_emergency:
+            _refuse_unanswered(play, wants)
         held = _added(known["locks"], wants)
     else:
         wanted = {lock: mode.value for lock, mode in wants.items()}
-        body = {"owner": play.name, "livelock": play.livelock.name, "wants": wanted, "time_limit": time_limit}
-        held = _client().post(play.where.socket, "/2/hold", body, seconds=time_limit + 30)
+        named = {"owner": play.name, "livelock": play.livelock.name, "wants": wanted, "time_limit": time_limit}
+        body = {**named, **({"is_emergency": True} if is_emergency else {})}
+        held = _client().post(play.where.socket, "/2/hold", body, seconds=time_limit + LONGER)
     _write(play, state, {**known, "locks": held})
 
 
@@ -258,6 +271,16 @@ def _refuse_without_keeper(play: Play, action: str) -> None:
         raise errors.Refused(
             f"{action}: the keeper of this play's locks has ended, and nothing is held any more: run the play again"
         )
+
+
+def _refuse_unanswered(play: Play, wants: Mapping[str, Mode]) -> None:
+    if not any(locks.level(lock) == "instance" for lock in wants) or not play.where.epoch.exists():
+        return
+    libraries.require()
+    from . import controller_epoch  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
+    from .config import store  # noqa: PLC0415 - as above
+
+    controller_epoch.require_clear(play.where, store.read(play.where.config), wants)
 
 
 def _refuse_unsettled(play: Play) -> None:

@@ -78,6 +78,7 @@ BYTES = {"host_inventory_info": 16 * 1024 * 1024}
 CONTROLLER_BYTES = 64 * 1024 * 1024
 """How long the output of a module may be: on a node, of these modules, and on the controller itself."""
 ROOT = "roundsman_root"
+NODE = "roundsman_node_uuid"
 TEXT_LIMIT = 4000
 DEPTH = 40
 LOOK_SECONDS = 0.05
@@ -130,14 +131,15 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     @contextlib.contextmanager
     def _ordered(self, variables: Mapping[str, Any] | None, *, is_node: bool) -> Iterator[None]:
-        """Have a module know by which epoch of this controller it is ordered; its node compares that.
+        """Have a module know by which epoch of this controller it is ordered, and for which boot of its node.
 
         The node that carries the controller may be reached by a local connection. What else runs here, perhaps by a
         user who may not read the epoch, needs none.
         """
         order = None
         try:
-            order = controller_epoch.load(tree.Tree(Path(str((variables or {}).get(ROOT, "/")))))
+            node = str(self._of_host(variables, NODE) or "")
+            order = controller_epoch.load(tree.Tree(Path(str((variables or {}).get(ROOT, "/")))), node)
         except errors.StoreFailed as error:
             if is_node:
                 raise AnsibleActionFail(str(error)) from error

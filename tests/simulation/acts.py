@@ -76,7 +76,7 @@ def work(world: World, instance: str, node: str, act: Callable[[], object]) -> P
         PlayFailed: it does not. Rejected: DRBD refuses it.
     """
     try:
-        order = ordered(world)
+        order = ordered(world, node)
         if world.modules_take_time:
             yield from _waited(world, Module(world, world.nodes[node], instance, order, act))
         else:
@@ -95,9 +95,9 @@ def _waited(world: World, module: Module) -> Play:
         raise module.failure
 
 
-def ordered(world: World) -> epochs.Order | None:
-    """The order that each module names, as `module_answers` reads it."""
-    return controller_epoch.load(tree.Tree(world.root))
+def ordered(world: World, node: str) -> epochs.Order | None:
+    """The order that each module on a node (UUID) names, as `module_answers` reads it."""
+    return controller_epoch.load(tree.Tree(world.root), node)
 
 
 def tried(world: World, instance: str, node: str, act: Callable[[], object]) -> Play:

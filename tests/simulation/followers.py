@@ -57,7 +57,8 @@ class Followed:
 
     def boot(self, number: int) -> None:
         """The node boots, and its agent starts."""
-        (self.root / BOOT_ID).write_text(f"{uuid.UUID(int=number)}\n")
+        self.boot_id = str(uuid.UUID(int=number))
+        (self.root / BOOT_ID).write_text(f"{self.boot_id}\n")
         self._look_at_kept()
         self._disk.settle()
         self._agent = following.Follower(self._settings, clock=lambda: self.world.now)
@@ -106,7 +107,9 @@ class Followed:
         self.look_at_order(order)
 
     def look_at_order(self, order: epochs.Order | None) -> None:
-        """A step is at work here by this order: the node has never said that it follows a later one."""
+        """A step is at work here by this order: the node has not said that it follows a later one, nor booted since."""
+        if order is not None and order.boot not in {"", self.boot_id}:
+            self.world.violated(f"{self.name} does what was ordered for its boot before")
         if self.kept is not None and self.refuses(order.epoch if order is not None else None):
             told = f"epoch {order.epoch.number} orders" if order is not None else "no epoch orders"
             self.world.violated(f"{self.name} does what {told}, and follows epoch {self.kept.epoch.number}")

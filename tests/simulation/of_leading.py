@@ -73,8 +73,8 @@ OF_LEADING = (
         (
             Edit(
                 LEADERSHIP,
-                "for node in cluster.nodes.values() if known_off.is_known_off(node)}",
-                "for node in cluster.nodes.values() if known_off.is_off(node)}",
+                "        fenced = dict.fromkeys(self._off_since_start(), epoch)\n",
+                "        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_off(node)}\n",
             ),
         ),
     ),

@@ -93,7 +93,7 @@ def _repair_command(world: World, _run: Path, step: dict[str, Any]) -> Play:
     check_answers(world, node.uuid)
     may_fail(world, "its command fails")
     try:
-        node.followed.require(ordered(world))
+        node.followed.require(ordered(world, node.uuid))
     except errors.RoundsmanError as error:
         raise PlayFailed(str(error)) from error
     node.say(OK)

@@ -31,6 +31,7 @@ LAPSE = 200.0
 NOBODY_VOTES = 0.5
 """How often a person says so where a daemon waits."""
 MOST_STARTS = 12
+MOST_WAITS = 10
 LONGEST = 7200.0
 """Seconds after the copy within which people have left one controller."""
 LOOK, UNNOTICED = 30.0, 600.0
@@ -49,6 +50,7 @@ class Takeover:
         self._how = ""
         self._is_together = False
         self._refusals = 0
+        self._waits = 0
         self._lost_since: dict[Controller, float] = {}
         self._stays: Controller | None = None
         self.is_over = True
@@ -209,20 +211,32 @@ class Takeover:
                 world.kill("by a person")
 
     def _end(self) -> None:
-        """While nodes follow what the other one offered in vain, a person restarts the one that stays."""
+        """Nodes that follow what the other one offered in vain follow the one that stays, without a person."""
         stays, world = self._stays, self._world
         assert stays is not None
-        is_refused = any(node.followed.refuses(stays.epoch) for node in world.nodes.values())
-        if is_refused and stays.leads:
-            world.tell("a person restarts the daemon")
-            world.at(LAPSE, self._end)
-            self._stop(stays)
-        else:
+        self._read_epochs()
+        refuse = [node for node in world.nodes.values() if node.followed.refuses(stays.epoch)]
+        if not refuse or not stays.leads:
             self.is_over = True
+            return
+        self._waits += 1
+        if self._waits > MOST_WAITS and any(node.answers for node in refuse):
+            world.violated(f"{', '.join(sorted(node.name for node in refuse))} refuse what the one that stays orders")
+            self.is_over = True
+            return
+        world.at(LAPSE, self._end)
+
+    def _read_epochs(self) -> None:
+        """A daemon that serves may have begun one more epoch."""
+        for each in self._world.controllers:
+            made = each.watch.service if each.leads and each.watch is not None else None
+            if made is not None and made.leadership.epoch is not None:
+                each.epoch = made.leadership.epoch
 
     def _look(self) -> None:
         """No controller works on for minutes whose orders most of the nodes refuse."""
         world = self._world
+        self._read_epochs()
         for each in world.controllers:
             refuse = [node for node in world.nodes.values() if node.answers and node.followed.refuses(each.epoch)]
             if each.leads and each.is_running and 2 * len(refuse) > len(world.nodes):

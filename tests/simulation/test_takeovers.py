@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,21 @@ def test_a_module_that_waited_for_the_lock_is_refused_where_its_node_follows_ano
     assert done == ["first"], "it had the lock before"
     assert isinstance(second.failure, errors.NotFollowed)
     assert world.violations == []
+
+
+def test_a_module_that_comes_late_to_a_node_that_has_booted_since_is_refused(world: World) -> None:
+    node, done = next(iter(world.nodes.values())), list[str]()
+    named = dataclasses.replace(OLD, boot=node.followed.boot_id)
+    late = Module(world, node, next(iter(world.guests)), named, lambda: done.append("late"))
+    node.power_off()
+    node.power_on()
+    world.sleep(modules.ON_WAY + modules.WORKS)
+
+    assert done == []
+    assert isinstance(late.failure, errors.NotFollowed)
+    assert world.violations == []
+    node.followed.look_at_order(named)
+    assert world.violations == [f"{node.name} does what was ordered for its boot before"]
 
 
 def test_modules_end_with_the_power_of_their_node(world: World) -> None:

@@ -98,8 +98,10 @@ ALSO = {
     ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
     *(
         ("plugins.module_utils.monitoring.following", f"plugins.module_utils.{n}")
-        for n in ("instance_lock", "leader_record", "node_settings", "storage.sights")
+        for n in ("instance_lock", "leader_record", "node_settings", "storage.node_boot")
     ),
+    # a step that was ordered for another boot is refused where epochs are compared
+    ("plugins.module_utils.leader_record", "plugins.module_utils.storage.node_boot"),
     *(
         ("plugins.module_utils.monitoring.copying", f"plugins.module_utils.{n}")
         for n in ("leader_record", "node_settings")

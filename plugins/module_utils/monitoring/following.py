@@ -16,7 +16,7 @@ from typing import Callable, Optional
 from .. import instance_lock, leader_record, node_settings
 from ..domain.agent import copies, epochs, votes
 from ..domain.values import errors
-from ..storage import sights
+from ..storage import node_boot
 from . import copying
 
 LOG = logging.getLogger("roundsman-agent")
@@ -55,7 +55,7 @@ class Follower:
         except (errors.ReportRejected, errors.InvalidInput) as error:
             LOG.warning("a question of who leads was not answered: %s", error)
             return b""
-        boot, refusal = sights.boot_id(root), ""
+        boot, refusal = node_boot.boot_id(root), ""
         if question.offer is not None:
             try:
                 self._follow(question, question.offer, boot=boot)

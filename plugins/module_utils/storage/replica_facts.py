@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Tuple
 from ..domain.disks import replicas
 from ..domain.disks.drbd_generations import bare
 from ..domain.values import errors
-from . import programs, sights
+from . import node_boot, programs, sights
 from .drbd_node import PROC, REPORT, DrbdNode
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SECONDS = 10.0
 
 def read(root: pathlib.Path, *, hypervisor: str, seconds: float = SECONDS) -> replicas.NodeFacts:
     """The facts of the node with this root; what does not answer within so many seconds is unknown."""
-    boot_id = sights.boot_id(root)
+    boot_id = node_boot.boot_id(root)
     try:
         runner = programs.Hurried(programs.runner_for(root, hypervisor=hypervisor, opcode=REPORT), seconds=seconds)
         node = DrbdNode(runner, proc=root / PROC)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterable, Iterator, Name
 from ..domain.disks import replicas
 from ..domain.disks.drbd import PING_INTERVAL, Connection, Disk
 from ..domain.values import errors
-from . import programs
+from . import node_boot, programs
 from .drbd_node import PROC, DrbdNode
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Seen = Dict["_Key", float]
 
 States = FrozenSet[Tuple[str, str, str, int, str, str]]
-BOOT_ID = "proc/sys/kernel/random/boot_id"
 FOLDER = "run/roundsman"
 FILE = "sights.json"
 MADE = "replicas-made"
@@ -53,15 +52,6 @@ def uptime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def boot_id(root: pathlib.Path) -> str:
-    """The boot id of the node with this root; '' where it is unknown."""
-    try:
-        text = (root / BOOT_ID).read_text().strip()
-    except (OSError, ValueError):
-        return ""
-    return text if replicas.is_boot_id(text) else ""
-
-
 def look(root: pathlib.Path, *, hypervisor: str, now: Optional[float] = None) -> States:
     """Ask DRBD once, and keep what is in sync by protocol C; without a resource nothing is asked or written.
 
@@ -75,7 +65,7 @@ def look(root: pathlib.Path, *, hypervisor: str, now: Optional[float] = None) ->
     """
     runner = programs.Hurried(programs.runner_for(root, hypervisor=hypervisor), seconds=SECONDS)
     node = DrbdNode(runner, proc=root / PROC)
-    boot, at = boot_id(root), uptime() if now is None else now
+    boot, at = node_boot.boot_id(root), uptime() if now is None else now
     if not boot or node.has_none_up():
         return frozenset()
     before = node.nets()
@@ -130,7 +120,7 @@ def ages(root: pathlib.Path, *, now: Optional[float] = None) -> Dict[str, Dict[i
     """
     moment = uptime() if now is None else now
     found: Dict[str, Dict[int, Dict[str, float]]] = {}
-    sights = _load(root, boot_id(root))
+    sights = _load(root, node_boot.boot_id(root))
     made = _made_at(root, {key.resource for key in sights})
     for key, at in sights.items():
         if made[key.resource] < at <= moment:

@@ -8,7 +8,7 @@ that of a silent node is taken while others still work beside it (`docs/decision
 from __future__ import annotations
 
 from enum import Enum
-from typing import Mapping, Tuple
+from typing import Iterable, Mapping, Set, Tuple
 
 from ...module_utils.domain.values import errors
 
@@ -42,6 +42,12 @@ def set_of(lock: str) -> str:
 
 def is_set(lock: str) -> bool:
     return lock.endswith(f"/{SET_NAME}")
+
+
+def objects(wants: Iterable[str], kind: str, *, known: Iterable[str]) -> Set[str]:
+    """The objects (UUIDs) of a level that these locks are about; the lock of the whole level is about all `known`."""
+    named = {name for level_, _, name in (lock.partition("/") for lock in wants) if level_ == kind and name}
+    return (named - {SET_NAME}) | (set(known) if SET_NAME in named else set())
 
 
 def rank(lock: str) -> Tuple[int, bool, str]:

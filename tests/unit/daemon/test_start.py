@@ -269,3 +269,31 @@ def test_a_move_of_the_master_role_by_root_gives_up_roots_rights_for_good(monkey
         assert os.read(told, 1000).decode() == repr(((mine,) * 3, (mine,) * 3, [mine]))
         os.close(told)
         os.close(tell)
+
+
+def test_a_move_of_the_master_role_is_in_the_audit_log_with_the_user_who_ran_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+    steps = [Step.WAIT, Step.BEGIN, Step.BEGIN]
+
+    async def run(*_: object, **__: object) -> tuple[Step, list[str]]:
+        return steps.pop(0), ["node1 is off: stated now", "node2 is the master now"]
+
+    monkeypatch.setattr(master_failover, "run", run)
+    monkeypatch.setattr(log_output, "install", lambda **_: None)
+    words = ["--master-failover", "node2", "--confirm-off"]
+    assert daemon._master_failover(where, daemon._options(words)) == 1
+    assert daemon._master_failover(where, daemon._options([*words, "--dry-run"])) == 0
+    assert not where.audit_log.exists()
+
+    assert daemon._master_failover(where, daemon._options(words)) == 0
+
+    *_, line = where.audit_log.read_text().splitlines()
+    assert f"command {log_output.account()} door=command-line" in line
+    assert "cluster master-failover node2 --confirm-off: node2 is the master now; node1 is off: stated now" in line
+    assert "roundsmand: node2 is the master now" in capsys.readouterr().out

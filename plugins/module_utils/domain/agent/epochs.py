@@ -13,10 +13,12 @@ from typing import AbstractSet, Optional
 from ..values import errors
 
 ID = re.compile("[0-9a-z-]{1,64}")
-_ORDER = re.compile(rf"([1-9][0-9]{{0,14}}):({ID.pattern}):([0-9a-f-]{{36}}):([0-9]{{1,15}})")
+_ORDER = re.compile(rf"([1-9][0-9]{{0,14}}):({ID.pattern}):([0-9a-f-]{{36}}):([0-9]{{1,15}})(?::([0-9a-f-]{{36}}))?")
 _REFUSAL = re.compile(r"this node follows epoch [0-9]{1,15} \([^()]{1,64}\)(, and the step names none| and refuses )")
 HIGHEST = 10**15 - 1
 """The highest number that an epoch can have."""
+OTHER_BOOT = "this node has booted since the controller was last known to lead"
+"""So begins what a node says that refuses a step which was ordered for another boot of it."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,29 @@ def is_refusal(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Order:
-    """What a step names with its call: the epoch that orders it, the master (UUID) and the serial number behind it."""
+    """What a step names with its call: the epoch that orders it, the master (UUID) and the serial number behind it.
+
+    `boot` is the boot id of the step's node for which the controller is known to lead, '' where it knows none.
+    """
 
     epoch: Epoch
     master: str
     serial: int
+    boot: str = ""
 
     def __str__(self) -> str:
-        return f"{self.epoch.number}:{self.epoch.id}:{self.master}:{self.serial}"
+        text = f"{self.epoch.number}:{self.epoch.id}:{self.master}:{self.serial}"
+        return f"{text}:{self.boot}" if self.boot else text
+
+
+def is_for_boot(order: Order, boot: str) -> bool:
+    """Whether a node in this boot does what was ordered: a node that was fenced and is back may not know who leads."""
+    return order.boot in {"", boot}
+
+
+def is_of_other_boot(text: str) -> bool:
+    """Whether a step that failed says that its node is in another boot (`leader_record.py`)."""
+    return OTHER_BOOT in text
 
 
 def order(text: str) -> Optional[Order]:
@@ -78,6 +95,6 @@ def order(text: str) -> Optional[Order]:
         return None
     found = _ORDER.fullmatch(text)
     if found is None:
-        raise errors.InvalidInput(f"epoch must be NUMBER:ID:MASTER:SERIAL (got {text!r})")
-    number, name, master, serial = found.groups()
-    return Order(Epoch(int(number), name), master, int(serial))
+        raise errors.InvalidInput(f"epoch must be NUMBER:ID:MASTER:SERIAL[:BOOT] (got {text!r})")
+    number, name, master, serial, boot = found.groups()
+    return Order(Epoch(int(number), name), master, int(serial), boot or "")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import other_users
@@ -313,6 +315,31 @@ def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(lo
             assert (await one.ask("POST", "/2/hold", {**play, "wants": wants})).json() == wants
             assert (await one.ask("POST", "/2/record", record)).json() == {"recorded": True}
             assert not store.read(one.running.where.config).node("node2").powered
+
+    local(act)
+
+
+def test_a_play_by_hand_touches_no_instance_before_no_step_of_another_controller_is_at_work(
+    local: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leadership, "BARRIER_SECONDS", 0.0)
+    monkeypatch.setattr(leadership, "LEAST", 0.0)
+
+    async def act(one: Reached) -> None:
+        cluster = one.running.configuration.current
+        instance = next(iter(cluster.instances.values()))
+        leader = one.running.leadership
+        leader._kept = Kept(Epoch(5, "five"), cluster.cluster.master_node, 1)
+        leader._waits = frozenset({instance.primary_node})
+        play = {"owner": "play-1", "livelock": "play-1"}
+        named = {f"instance/{instance.uuid}": "exclusive"}
+        with livelock(one.running.where, "play-1"):
+            for wants in (named, {"instance/[lockset]": "shared"}):
+                status, text = await one.refused("POST", "/2/hold", {**play, "wants": wants})
+                assert status == 409
+                assert "another controller led before epoch 5 (five)" in text
+                assert f"{cluster.nodes[instance.primary_node].name} has not answered" in text
+            assert (await one.ask("POST", "/2/hold", {**play, "wants": named, "is_emergency": True})).json() == named
 
     local(act)
 

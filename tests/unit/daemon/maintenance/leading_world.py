@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.roundsman.cluster.daemon.maintenance import leading
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Reply
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, may_order
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ def _of_order(world: World, number: int, order: Order, rules: Rules) -> Iterator
 
 def _compared(world: World, number: int, order: Order, rules: Rules, *, after: str) -> Iterator[tuple[str, World]]:
     found = node(world, order.node)
-    is_taken = rules.may_order(kept(found.memory), order.epoch) and (not rules.names_boot or order.boot == found.boot)
+    named = epochs.Order(order.epoch, "", 0, str(order.boot) if rules.names_boot else "")
+    is_taken = rules.may_order(kept(found.memory), order.epoch) and epochs.is_for_boot(named, str(found.boot))
     if is_taken:
         kept_now = with_node(world, order.node, _keeps(found, order.epoch, rules))
         yield f"{order.node} takes the step of {order.epoch}", _with_order(kept_now, number, order, after)

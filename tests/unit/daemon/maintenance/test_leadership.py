@@ -16,15 +16,17 @@ from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Ste
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, log_output
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
@@ -57,6 +59,7 @@ class Controller:
         self.where = where
         self.is_at_work = False
         self.waits: list[str] = []
+        self.bmcs = Bmcs()
 
     def copied(self, folder: Path) -> Controller:
         """The same controller's state in another folder."""
@@ -69,6 +72,7 @@ class Controller:
             self.running.configuration,
             is_at_work=lambda: self.is_at_work,
             failures=self.running.failures,
+            read_power=self.bmcs,
         )
         async with asyncio.timeout(LIMIT):
             await made.begin(statement, on_wait=self.waits.append)
@@ -431,6 +435,26 @@ def test_an_older_configuration_leads_once_a_person_says_that_none_is_newer(runn
     run(running, scenario)
 
 
+def test_the_versions_of_a_restored_configuration_go_on_above_the_one_that_is_lost(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        master = running.configuration.current.cluster.master_node
+        nodes.follow("node1", Kept(Epoch(3, "lost"), master, 500))
+
+        made = await first.start(Statement(is_restored=True))
+
+        assert running.configuration.current.serial_no == 501
+        assert store.read(first.where.config).serial_no == 501
+        await made.step()
+        kept = nodes.follows("node1")
+        assert kept is not None
+        assert (kept.epoch, kept.serial) == (made.epoch, 501)
+
+        await first.start(Statement(is_restored=True))
+        assert running.configuration.current.serial_no == 501, "nothing newer is lost"
+
+    run(running, scenario)
+
+
 def test_a_restored_start_is_previewed_and_audited(running: service.Service, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         caplog.set_level(logging.INFO)
@@ -665,7 +689,7 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
         nodes.silent.clear()
         await made.step()
         assert running.failures.listed() == []
-        nodes.follow("node2", later)
+        nodes.claims("node2", later, heard=20.0)
         await made.step()
         (failure,) = running.failures.listed()
         assert "1 nodes refuse what this controller orders" in failure["text"]
@@ -674,6 +698,105 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
 
         with pytest.raises(errors.NotLeading, match=r"follow epoch 9 \(another\).* this controller led in epoch 1"):
             await made.step()
+
+    run(running, scenario)
+
+
+def test_a_leader_begins_an_epoch_above_what_nodes_keep_of_a_controller_that_is_silent(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        assert before is not None
+        nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
+
+        await made.step()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 10
+        assert first.orders() == made.epoch
+        await made.step()
+        kept = {name: nodes.follows(name) for name in ("node1", "node2", "node3")}
+        assert {found.epoch for found in kept.values() if found is not None} == {made.epoch}
+        assert all(before.id in found.goes_on for found in kept.values() if found is not None), "its plays go on"
+        assert running.failures.listed() == []
+        instance = next(iter(running.configuration.current.instances))
+        assert await refusal(made, running) == ""
+        assert instance
+
+    run(running, scenario)
+
+
+def test_a_leader_begins_no_epoch_while_another_controller_asks_the_nodes_that_follow_it(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        master = running.configuration.current.cluster.master_node
+        nodes.claims("node2", Kept(Epoch(9, "another"), master, 1), heard=20.0)
+
+        await made.step()
+        assert made.epoch == before
+        assert "1 nodes refuse what this controller orders" in running.failures.listed()[0]["text"]
+
+        nodes.claims("node2", Kept(Epoch(9, "another"), master, 1), heard=200.0)
+        await made.step()
+        assert made.epoch != before
+
+    run(running, scenario)
+
+
+def test_a_node_that_claims_more_each_time_does_not_use_up_epochs(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        seen = set()
+        for number in range(10, 20):
+            nodes.claims("node2", Kept(Epoch(number, "liar"), "", 1))
+            await made.step()
+            seen.add(made.epoch)
+        assert len(seen) == 1, "another one after minutes only"
+        assert "node2 follows epoch 19 (liar)" in running.failures.listed()[0]["text"]
+
+    run(running, scenario)
+
+
+def test_a_node_that_keeps_what_a_leader_offered_in_vain_obeys_it_still(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = made.epoch
+        nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
+        nodes.busy |= {"node1", "node3"}
+        await made.step()
+        assert epoch_of(nodes, "node2") != Epoch(9, "another")
+        assert running.failures.listed() != []
+
+        nodes.busy.clear()
+        await made.step()
+
+        assert made.epoch == before
+        assert running.failures.listed() == []
+
+    run(running, scenario)
+
+
+def test_agents_that_take_no_question_from_here_are_named_with_the_command(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        nodes.deaf |= {"node3"}
+        await made.step()
+        (failure,) = running.failures.listed()
+        assert failure["text"] == "the agents of node3 take no question from this machine"
+        assert "`ansible-playbook -i INVENTORY playbooks/node_agent.yml" in failure["remedy"]
+
+        nodes.deaf.clear()
+        await made.step()
+        assert running.failures.listed() == []
 
     run(running, scenario)
 
@@ -799,6 +922,137 @@ def test_a_refused_order_is_counted_and_the_nodes_are_asked_soon(
         assert "a node refused what this controller orders" in running.failures.listed()[0]["text"]
         with pytest.raises(errors.NotLeading):
             await asyncio.wait_for(serving, LIMIT)
+
+    run(running, scenario)
+
+
+def named_boots(controller: Controller) -> dict[str, str]:
+    """The boots that the steps of a controller name, by the name of their node."""
+    nodes = controller.running.configuration.current.nodes.values()
+    orders = {node.name: controller_epoch.load(controller.where, node.uuid) for node in nodes}
+    return {name: order.boot for name, order in orders.items() if order is not None and order.boot}
+
+
+def boots(running: service.Service) -> dict[str, str]:
+    """The boots in which the nodes of a lab are."""
+    return {node.name: node.boot_id() for node in twins.lab_of(running).nodes()}
+
+
+def test_steps_name_the_boots_for_which_more_than_half_promised_afterwards(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        assert len(named_boots(first)) >= 2
+        assert named_boots(first).items() <= boots(running).items()
+
+        await made.step()
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_a_node_that_boots_gets_steps_again_once_half_of_the_nodes_obey_after_it_is_known(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = boots(running)
+        twins.lab_of(running).node("node3").reboot()
+        nodes.silent |= {"node1", "node2"}
+        assert boots(running)["node3"] != before["node3"]
+
+        await made.step()
+        assert named_boots(first) == before, "nobody but the node itself says that this controller leads"
+
+        nodes.silent -= {"node1"}
+        await made.step()
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_a_controller_that_was_replaced_never_names_the_boot_after_a_fence(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = boots(running)
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+        twins.lab_of(running).node("node3").reboot()
+
+        with pytest.raises(errors.NotLeading):
+            await made.step()
+        await made._confirm()
+
+        assert boots(running)["node3"] in made._boots.values()
+        assert named_boots(first) == before
+
+    run(running, scenario)
+
+
+def test_a_step_that_was_refused_for_its_boot_has_the_nodes_asked_soon(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        serving, asked = asyncio.create_task(made.run()), nodes.asked["node3"]
+        await until(lambda: nodes.asked["node3"] > asked and named_boots(first) == boots(running))
+        await asyncio.sleep(0.2)
+        twins.lab_of(running).node("node3").reboot()
+
+        made.note_refusal(f"instance_state: {epochs.OTHER_BOOT}, and refuses what was ordered before: nothing was done")
+
+        await until(lambda: named_boots(first) == boots(running))
+        assert made.refused == 0
+        assert running.failures.listed() == []
+        serving.cancel()
+
+    run(running, scenario)
+
+
+def test_before_an_opcode_begins_its_nodes_that_report_another_boot_are_asked(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        ((uuid, instance),) = running.configuration.current.instances.items()
+        node = running.configuration.current.nodes[instance.primary_node]
+        twins.lab_of(running).node(node.name).reboot()
+        made._reported = lambda asked: boots(running)[node.name] if asked == node.uuid else ""
+
+        await made.clear([uuid], [])
+
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_where_nobody_votes_only_the_boots_of_nodes_that_answer_are_named(running: service.Service) -> None:
+    """A person who says so ends what is refused for a boot that no agent can tell."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await (await first.start()).step()
+        nodes.silent |= {"node1", "node2"}
+        restarted = await first.start()
+        assert named_boots(first) == boots(running)
+        assert restarted.epoch is not None
+
+        await first.start(NOBODY_VOTES)
+
+        assert named_boots(first) == {"node3": boots(running)["node3"]}
+
+    run(running, scenario)
+
+
+def test_without_agents_no_boot_is_named(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        settings = dataclasses.replace(running.configuration.current.maintenance.settings, agent_port=0)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+
+        await made.step()
+
+        assert named_boots(first) == {}
 
     run(running, scenario)
 
@@ -933,21 +1187,112 @@ def test_a_step_of_the_controller_before_is_waited_for(
     run(running, scenario)
 
 
-def test_a_node_that_is_known_to_be_off_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+class Bmcs:
+    """The BMCs of the nodes, as `Reader` reads them: what each says, by name; one that is not there does not answer."""
+
+    def __init__(self, **states: power.State) -> None:
+        self.states = states
+        self.asked: list[str] = []
+
+    async def __call__(self, drivers: Mapping[str, str]) -> AsyncIterator[power.Outcome]:
+        self.asked += drivers
+        for name in drivers.keys() & self.states.keys():
+            state = self.states[name]
+            yield power.Outcome(name, power.Command.STATUS, state, state, False, True, 1, 0.0)
+        if drivers.keys() - self.states.keys():
+            raise errors.Failed("no answer")
+
+
+async def taken_over(
+    nodes: voters.Voters, first: Controller, folder: Path, *, off: bool = True
+) -> tuple[Controller, str]:
+    """A copy of a controller that takes over; the name of a silent secondary, which the copy has as off."""
+    running = first.running
+    led = await first.start()
+    second = first.copied(folder)
+    await led.end()
+    instance = next(iter(running.configuration.current.instances.values()))
+    secondary = instance.secondary_nodes[0]
+    if off:
+        await running.configuration.commit(lambda _: [changes.NodePowered(secondary, powered=False)])
+    name = running.configuration.current.node_name(secondary)
+    nodes.silent |= {name}
+    return second, name
+
+
+def test_a_node_that_is_recorded_as_off_counts_as_off_once_its_bmc_has_read_off_in_this_epoch(
+    running: service.Service, tmp_path: Path
+) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        led = await first.start()
-        second = first.copied(tmp_path / "copy")
-        await led.end()
-        instance = next(iter(running.configuration.current.instances.values()))
-        secondary = instance.secondary_nodes[0]
-        nodes.silent |= {running.configuration.current.node_name(secondary)}
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        second.bmcs = Bmcs(**{name: power.State.ON})
+        made = await second.start()
+        told = await refusal(made, running)
+        assert f"{name} is recorded as off, but its BMC reads on" in told
+        assert f"`roundsman node power off {name}`" in told
+        assert f"`roundsman node confirm-off {name}`" in told
+
+        del second.bmcs.states[name]
+        assert f"{name} is recorded as off, but its BMC does not answer" in await refusal(made, running)
+
+        second.bmcs.states[name] = power.State.OFF
+        assert await refusal(made, running) == ""
+
+        second.bmcs = Bmcs()
+        assert await refusal(await second.start(), running) == "", "it has read off"
+
+    run(running, scenario)
+
+
+def test_a_node_that_is_powered_off_after_the_takeover_is_not_waited_for(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy", off=False)
+        second.bmcs = Bmcs(**{name: power.State.OFF})
         made = await second.start()
         assert "has not answered" in await refusal(made, running)
+        assert second.bmcs.asked == [], "only a node that is known to be off is read"
 
-        off = changes.NodePowered(secondary, powered=False)
+        off = changes.NodePowered(running.configuration.current.node(name).uuid, powered=False)
         await running.configuration.commit(lambda _: [off])
 
         assert await refusal(made, running) == ""
+
+    run(running, scenario)
+
+
+@pytest.mark.parametrize("is_stated_before", [False, True])
+def test_a_node_without_a_bmc_counts_as_off_once_a_person_states_it_in_this_epoch(
+    running: service.Service, tmp_path: Path, *, is_stated_before: bool
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        node = running.configuration.current.node(name)
+        bare = dataclasses.replace(node, ndparams={**node.ndparams, "oob_program": "!"})
+        before = [changes.NodeOffConfirmed(node.uuid, at=5.0, by="ann")] if is_stated_before else []
+        await running.configuration.commit(lambda _: [membership.NodeStands(bare), *before])
+        made = await second.start()
+        assert f"{name} is recorded as off, but it has no BMC" in await refusal(made, running)
+
+        stated = changes.NodeOffConfirmed(node.uuid, at=6.0, by="bob")
+        await running.configuration.commit(lambda _: [stated])
+
+        assert await refusal(made, running) == ""
+        assert await refusal(await second.start(), running) == "", "it was stated"
+
+    run(running, scenario)
+
+
+def test_a_node_that_is_recorded_as_off_and_answers_is_not_waited_for(running: service.Service, tmp_path: Path) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        second, name = await taken_over(nodes, first, tmp_path / "copy")
+        second.bmcs = Bmcs(**{name: power.State.ON})
+        made = await second.start()
+        nodes.silent -= {name}
+
+        assert await refusal(made, running) == ""
+        assert epoch_of(nodes, name) == made.epoch
 
     run(running, scenario)
 

@@ -393,6 +393,24 @@ def test_a_new_epoch_is_above_all_that_are_known_and_no_single_node_uses_up_the_
     assert leading.number(Epoch(known, "own") if known is not None else None, of_nodes) == number
 
 
+@pytest.mark.parametrize(
+    ("heard", "ids", "is_held_up"),
+    [
+        (None, (), True),
+        (20.0, (), False),
+        (leading.LAPSE_SECONDS, (), True),
+        (20.0, ("another",), True),
+    ],
+)
+def test_a_leader_is_held_up_by_an_epoch_that_nobody_works_in(
+    heard: float | None, ids: tuple[str, ...], *, is_held_up: bool
+) -> None:
+    own = Epoch(4, "four")
+    answers = {"a": Vote(Kept(Epoch(5, "another"), "m", 1), heard), "b": Vote(Kept(own, "m", 1), 1.0), "c": Vote()}
+    assert leading.is_held_up(own, ids, answers) is is_held_up
+    assert not leading.is_held_up(own, ids, {"b": answers["b"], "c": answers["c"]})
+
+
 def test_a_node_refuses_a_lower_epoch_and_the_same_number_of_another_start() -> None:
     kept = Kept(Epoch(5, "five"), "a", 7, goes_on=frozenset({"four"}))
 

@@ -103,6 +103,24 @@ def test_with_votes_the_nodes_follow_the_new_master_before_the_configuration_nam
     asyncio.run(scenario())
 
 
+def test_the_new_master_goes_on_above_the_version_that_a_person_states_as_lost(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with voters.voting(running) as nodes:
+            node1 = running.configuration.current.cluster.master_node
+            for name in nodes.settings:
+                nodes.follow(name, Kept(Epoch(3, "lost"), node1, 500))
+
+            step, _ = await master_failover.run(
+                running.where, "node2", is_restored=True, is_stated_off=False, dry_run=False
+            )
+
+            assert step is Step.BEGIN
+            after = store.read(running.where.config)
+            assert (after.node_name(after.cluster.master_node), after.serial_no) == ("node2", 502)
+
+    asyncio.run(scenario())
+
+
 def test_an_agent_that_takes_no_question_from_here_is_named_with_the_remedy(
     running: service.Service, caplog: pytest.LogCaptureFixture
 ) -> None:

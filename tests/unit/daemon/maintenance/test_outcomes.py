@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import plays, process, submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis, epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, incidents, recording
@@ -115,6 +115,17 @@ def test_a_move_that_is_refused_before_it_begins_is_planned_again_but_not_for_ev
             assert len(refusals) == times - 3
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("text", "is_planned_again"), [(epochs.OTHER_BOOT, True), ("another reason", False)])
+def test_a_move_that_a_node_refuses_because_it_has_booted_is_planned_again(text: str, is_planned_again: bool) -> None:
+    error = values.Status.ERROR
+    move = values.Opcode("migrate", {"instance": "i1"}, status=error, started=1.0, text=f"instance_state: {text}: x")
+    noted = incidents.note(diagnosis.parse(FAILOVER), node="n2", uuid="incident1", now=1.0)
+
+    found = outcomes.of_incident(in_cluster(i1="n2"), noted, [values.Job(1, (move,))], {})
+
+    assert found[1].succeeded is is_planned_again
 
 
 def test_what_does_not_begin_because_another_move_was_lost_is_not_refused() -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Voters:
-    """The nodes by name; those that are `silent` accept and say nothing, those `old` do not know the question.
+    """The nodes by name; those that are `silent` accept and say nothing, those `old` do not know the question,
+    those `deaf` take none from this machine.
 
     What is offered to those that are `busy` is lost. `forged` makes of a node's true answer what is sent instead. The
     questions are counted.
@@ -33,6 +34,7 @@ class Voters:
     followers: dict[str, following.Follower]
     silent: set[str] = field(default_factory=set)
     old: set[str] = field(default_factory=set)
+    deaf: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
     forged: dict[str, Callable[[bytes, bytes], bytes]] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
@@ -52,6 +54,8 @@ class Voters:
         is_lost = name in self.busy and b'offer\\": null' not in data
         if name in self.silent or is_lost:
             await asyncio.sleep(3600)
+        if name in self.deaf:
+            return 403, b""
         if name in self.old:
             return 405, b"Method Not Allowed"
         given = await asyncio.to_thread(self.followers[name].answer, data)
@@ -60,12 +64,12 @@ class Voters:
     def key(self, name: str) -> bytes:
         return node_settings.key(self.settings[name])
 
-    def claims(self, name: str, kept: Kept) -> None:
+    def claims(self, name: str, kept: Kept, *, heard: float | None = None) -> None:
         """Have a node say, signed with its own key, that it follows something else than it does."""
 
         def forge(data: bytes, _: bytes) -> bytes:
             asked = votes.question(data, key=self.key(name), node=self.settings[name].node)
-            claim = votes.Answer(asked.node, asked.nonce, "0c1d2e3f-0000-4000-8000-00000000000a", kept)
+            claim = votes.Answer(asked.node, asked.nonce, "0c1d2e3f-0000-4000-8000-00000000000a", kept, heard)
             return votes.sealed_answer(claim, key=self.key(name), now=0)
 
         self.forged[name] = forge

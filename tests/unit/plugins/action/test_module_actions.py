@@ -53,7 +53,7 @@ def test_an_action_hands_on_the_documented_keys_of_its_module_and_nothing_else(
 ORDER = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
 
 
-def environment(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def environment(controller: Controller, monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[Any]:
     """The environment of a module that runs over a local connection."""
     seen: list[Any] = []
 
@@ -62,7 +62,7 @@ def environment(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> list
         return {"changed": False}
 
     monkeypatch.setattr(ActionBase, "_execute_module", execute)
-    assert not controller.run("instance_state", name="x").get("failed")
+    assert not controller.run("instance_state", variables=variables, name="x").get("failed")
     return list(seen[0] or [])
 
 
@@ -73,6 +73,19 @@ def test_a_step_on_the_node_that_carries_the_controller_names_its_epoch_too(
     controller_epoch.write(controller.where, ORDER)
 
     assert environment(controller, monkeypatch) == [{leader_record.VARIABLE: str(ORDER)}]
+
+
+def test_a_step_names_the_boot_of_the_node_on_which_it_runs(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = "0c1d2e3f-0000-4000-8000-000000000001"
+    controller_epoch.write(controller.where, ORDER, boots={"a": boot})
+
+    (named,) = environment(controller, monkeypatch, roundsman_node_uuid="a")
+    (other,) = environment(controller, monkeypatch, roundsman_node_uuid="b")
+
+    assert named == {leader_record.VARIABLE: f"{ORDER}:{boot}"}
+    assert other == {leader_record.VARIABLE: str(ORDER)}
 
 
 def test_what_runs_on_the_controller_needs_no_epoch_that_can_be_read(

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import node_boot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +81,20 @@ def test_a_step_that_waited_is_refused_where_another_controller_leads_by_then(
     (refusal,) = refusals
     assert refusal.startswith("this node follows epoch 5 (five) and refuses epoch 4 (four): another controller has led")
     assert "5/0" not in (tmp_path / instance_lock.FOLDER / "a.lock").read_text()
+
+
+def test_a_step_for_the_boot_before_does_nothing_though_it_has_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(leader_record.VARIABLE, f"4:four:{MASTER}:1:0c1d2e3f-0000-4000-8000-000000000001")
+    path = tmp_path / node_boot.BOOT_ID
+    path.parent.mkdir(parents=True)
+    path.write_text("0c1d2e3f-0000-4000-8000-000000000002\n")
+
+    with pytest.raises(errors.NotFollowed, match="booted since"), instance_lock.held("a", tmp_path, opcode="5/0"):
+        pytest.fail("it was done")
+
+    assert not (tmp_path / instance_lock.FOLDER / "a.lock").read_text()
 
 
 def test_a_step_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:

@@ -11,16 +11,25 @@ from ansible_collections.roundsman.cluster.plugins.module_utils import leader_re
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import node_boot
 
 MASTER = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
+BOOT = "0c1d2e3f-0000-4000-8000-00000000000{}"
 
 
 def kept(number: int, name: str = "one", **fields: frozenset[str]) -> Kept:
     return Kept(Epoch(number, name), MASTER, 7, **fields)
 
 
-def ordered(number: int, name: str = "one") -> Order:
-    return Order(Epoch(number, name), MASTER, 9)
+def ordered(number: int, name: str = "one", *, boot: str = "") -> Order:
+    return Order(Epoch(number, name), MASTER, 9, boot)
+
+
+def in_boot(root: Path, number: str) -> None:
+    """The node is in the boot of this number."""
+    path = root / node_boot.BOOT_ID
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(BOOT.format(number) + "\n")
 
 
 def test_what_a_node_follows_is_read_back(tmp_path: Path) -> None:
@@ -62,6 +71,36 @@ def test_a_step_of_an_earlier_epoch_is_refused(tmp_path: Path, refused: Order | 
     with pytest.raises(errors.NotFollowed, match=r"^this node follows epoch 5 \(one\)"):
         leader_record.require(tmp_path, refused)
     assert leader_record.load(tmp_path) == kept(5)
+
+
+@pytest.mark.parametrize("follows", [None, kept(5, "six"), kept(6, "six")])
+def test_a_step_that_was_ordered_for_the_boot_before_is_refused(tmp_path: Path, follows: Kept | None) -> None:
+    in_boot(tmp_path, "2")
+    if follows is not None:
+        leader_record.keep(tmp_path, follows)
+
+    with pytest.raises(errors.NotFollowed, match="booted since the controller was last known to lead") as refusal:
+        leader_record.require(tmp_path, ordered(6, "six", boot=BOOT.format("1")))
+
+    assert leader_record.load(tmp_path) == follows
+    assert epochs.is_of_other_boot(str(refusal.value))
+    assert not epochs.is_refusal(str(refusal.value))
+
+
+@pytest.mark.parametrize("boot", ["", BOOT.format("2")])
+def test_a_step_for_this_boot_is_done_and_so_is_one_whose_controller_knows_none(tmp_path: Path, boot: str) -> None:
+    in_boot(tmp_path, "2")
+
+    leader_record.require(tmp_path, ordered(6, "six", boot=boot))
+
+    followed = leader_record.load(tmp_path)
+    assert followed is not None
+    assert followed.epoch == Epoch(6, "six")
+
+
+def test_a_node_that_does_not_know_its_boot_refuses_what_names_one(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFollowed, match="booted since"):
+        leader_record.require(tmp_path, ordered(6, "six", boot=BOOT.format("1")))
 
 
 def test_a_step_that_began_before_its_controller_started_again_is_done(tmp_path: Path) -> None:
@@ -127,10 +166,13 @@ def test_a_failed_write_leaves_what_was_followed(tmp_path: Path, monkeypatch: py
 
 def test_an_order_is_read_as_it_is_written() -> None:
     assert epochs.order(str(ordered(12, "0a1b-c"))) == ordered(12, "0a1b-c")
+    assert epochs.order(str(ordered(12, boot=BOOT.format("1")))) == ordered(12, boot=BOOT.format("1"))
     assert epochs.order("") is None
 
 
-@pytest.mark.parametrize("text", ["5", "0:a:" + MASTER + ":1", "5:a:" + MASTER, "5:A b:" + MASTER + ":1", "5:a:x:1\n"])
+@pytest.mark.parametrize(
+    "text", ["5", "0:a:" + MASTER + ":1", "5:a:" + MASTER, "5:A b:" + MASTER + ":1", "5:a:x:1\n", f"5:a:{MASTER}:1:x"]
+)
 def test_what_is_no_order_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInput, match="epoch must be"):
         epochs.order(text)

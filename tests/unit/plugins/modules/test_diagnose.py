@@ -10,7 +10,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis, reports, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import sights
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import node_boot
 from ansible_collections.roundsman.cluster.plugins.modules import diagnose
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_a_report_holds_the_boot_and_the_replicas_of_its_node(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(root, 'echo \'{"status": "Ok"}\'')
-    boot = root / sights.BOOT_ID
+    boot = root / node_boot.BOOT_ID
     boot.parent.mkdir(parents=True)
     boot.write_text("0f2a4b6c-1111-2222-3333-444455556666\n")
     assert delivered(run(capsys, command="probe")).facts == replicas.NodeFacts(boot.read_text().strip(), ())

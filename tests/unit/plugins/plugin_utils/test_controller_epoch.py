@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -9,13 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, unsynced
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import (
+    controller_epoch,
+    durable_files,
+    sealed_json,
+    unsynced,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ORDER = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
 FIVE = Epoch(5, "five")
+BOOT = "0c1d2e3f-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
@@ -39,6 +46,25 @@ def test_what_is_written_is_named_by_each_step_and_is_durable(
     record = controller_epoch.read(where)
     assert record is not None
     assert (record.boot, record.ids) == (unsynced.boot(), frozenset({"four"}))
+
+
+def test_each_step_names_the_boot_of_its_node_for_which_the_controller_is_confirmed(where: tree.Tree) -> None:
+    controller_epoch.write(where, ORDER, boots={"a": BOOT})
+
+    assert controller_epoch.load(where, "a") == Order(ORDER.epoch, ORDER.master, ORDER.serial, BOOT)
+    assert controller_epoch.load(where, "b") == ORDER
+
+    controller_epoch.remember(where, FIVE)
+    assert controller_epoch.load(where, "a") == Order(ORDER.epoch, ORDER.master, ORDER.serial, BOOT)
+
+
+def test_a_record_of_before_has_no_boots(where: tree.Tree) -> None:
+    controller_epoch.write(where, ORDER)
+    found = json.loads(sealed_json.unseal(where.epoch.read_bytes()))
+    del found["boots"]
+    durable_files.replace(where.epoch, sealed_json.seal(json.dumps(found).encode()))
+
+    assert controller_epoch.load(where, "a") == ORDER
 
 
 def test_an_epoch_that_is_offered_is_not_named_by_steps_until_it_is_written(

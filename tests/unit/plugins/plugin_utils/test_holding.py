@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import pwd
+import shutil
 import signal
 import socketserver
 import subprocess
@@ -16,8 +17,15 @@ from typing import TYPE_CHECKING, Any, Iterator, Self
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import (
+    controller_epoch,
+    holding,
+    livelocks,
+    run_group,
+    run_records,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -144,6 +152,47 @@ def test_without_a_daemon_a_record_is_committed(where: tree.Tree, playbook: Play
     holding.record(one, changes.InstanceState("i1", "down"), now=2.0)
     found = store.read(where.config)
     assert (found.nodes["n3"].powered, found.instances["i1"].admin_state) == (False, "down")
+
+
+@pytest.mark.parametrize("wants", [{"instance/i1": X, "node/n3": SH}, {"instance/[lockset]": X}])
+def test_without_a_daemon_no_instance_is_touched_whose_nodes_have_not_answered_since_another_controller_led(
+    where: tree.Tree, playbook: Playbook, wants: dict[str, Mode]
+) -> None:
+    order = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
+    cluster = store.read(where.config)
+    node = cluster.nodes["n3" if "node/n3" in wants else cluster.instances["i1"].primary_node]
+    controller_epoch.write(where, order, waits=[node.uuid])
+    one = play(where, playbook)
+
+    with pytest.raises(errors.Refused) as refusal:
+        holding.hold(one, wants, time_limit=1)
+
+    assert "another controller led before epoch 4 (four)" in str(refusal.value)
+    assert f"{node.name} has not answered" in str(refusal.value)
+    assert "start roundsmand here" in str(refusal.value)
+    with pytest.raises(errors.Refused, match="is not held"):
+        holding.record(one, changes.InstanceState("i1", "down"), now=2.0)
+    holding.hold(one, {f"node/{node.uuid}": X}, time_limit=1)
+    holding.hold(one, wants, time_limit=1, is_emergency=True)
+
+
+def test_without_a_daemon_other_instances_are_touched(where: tree.Tree, playbook: Playbook) -> None:
+    cluster = store.read(where.config)
+    order = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
+    others = cluster.nodes.keys() - {*cluster.instances["i1"].nodes}
+    controller_epoch.write(where, order, waits=others)
+
+    holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+
+
+def test_without_a_daemon_a_copy_of_the_state_touches_no_instance(where: tree.Tree, playbook: Playbook) -> None:
+    order = Order(Epoch(4, "four"), "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11", 7)
+    controller_epoch.write(where, order)
+    copy = tree.Tree(where.root.with_name("copy"))
+    shutil.copytree(where.root, copy.root)
+
+    with pytest.raises(errors.StoreFailed, match="start roundsmand here first"):
+        holding.hold(play(copy, playbook), {"instance/i1": X}, time_limit=1)
 
 
 def test_without_hold_a_record_fails_and_nothing_is_written(where: tree.Tree, playbook: Playbook) -> None:

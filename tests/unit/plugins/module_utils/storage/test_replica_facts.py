@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import programs, replica_facts, sights
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
+    node_boot,
+    programs,
+    replica_facts,
+    sights,
+)
 
 from tests.unit.plugins.module_utils.storage.machine import Machine
 
@@ -21,8 +26,8 @@ BOOT = "0f2a4b6c-1111-2222-3333-444455556666"
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A node with one resource that has its peer."""
     found = Machine(tmp_path / "n1")
-    (found.root / sights.BOOT_ID).parent.mkdir(parents=True)
-    (found.root / sights.BOOT_ID).write_text(BOOT + "\n")
+    (found.root / node_boot.BOOT_ID).parent.mkdir(parents=True)
+    (found.root / node_boot.BOOT_ID).write_text(BOOT + "\n")
     found.place()
     found.drbdadm("primary", RESOURCE)
     monkeypatch.setattr(programs, "runner_for", lambda _root, **_: found)
@@ -109,5 +114,5 @@ def test_more_replicas_than_a_report_may_hold_are_unknown(machine: Machine, monk
 @pytest.mark.parametrize("text", [b"../../x", b"\xff\xfe", b""])
 def test_a_boot_id_that_is_none_is_unknown(machine: Machine, text: bytes) -> None:
     (machine.root / "proc/drbd").unlink()
-    (machine.root / sights.BOOT_ID).write_bytes(text)
+    (machine.root / node_boot.BOOT_ID).write_bytes(text)
     assert read(machine).boot_id == ""

@@ -10,6 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values im
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd_node,
+    node_boot,
     programs,
     sights,
     templates,
@@ -35,7 +36,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def boot(machine: Machine, text: str) -> None:
-    path = machine.root / sights.BOOT_ID
+    path = machine.root / node_boot.BOOT_ID
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
 

@@ -10,6 +10,19 @@ SET = "node/[lockset]"
 
 
 @pytest.mark.parametrize(
+    ("wants", "named"),
+    [
+        ({"instance/a": X, "node/b": SH, "moon/c": X, "instance": X}, {"a"}),
+        ({"instance/[lockset]": SH}, {"a", "b"}),
+        ({"instance/gone": X}, {"gone"}),
+        ({"node/a": X}, set()),
+    ],
+)
+def test_the_objects_of_locks_are_those_that_they_name_or_all(wants: dict[str, Mode], named: set[str]) -> None:
+    assert locks.objects(wants, "instance", known=("a", "b")) == named
+
+
+@pytest.mark.parametrize(
     ("held", "mode", "covered"),
     [
         ({"node/a": X}, X, True),
