@@ -19,6 +19,7 @@ FAULTS: dict[str, float] = {
     "kill-at-point": 0.02,
     "process-never-begins": 0.02,
     "process-killed": 0.02,
+    "module-outlives-play": 0.3,
     "process-hangs": 0.005,
     "play-fails": 0.05,
     "look-fails": 0.05,

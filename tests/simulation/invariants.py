@@ -51,6 +51,10 @@ class Watch:
         self._fences: set[int] = set()
         self._isolated_since = -1.0
         self._last_off: dict[str, float] = {}
+        self._readings: dict[str, float] = {}
+        self._signs: dict[str, tuple[float, int]] = {}
+        self._verdicts: object = None
+        self._judged = 0
         self.stopping = asyncio.Event()
 
     @property
@@ -79,6 +83,10 @@ class Watch:
     def acknowledge_cancel(self, job: values.Job) -> None:
         self._canceled.add(job.id)
 
+    def note_reading(self, node: str) -> None:
+        """The daemon, or a job of it, has the word of a node's BMC."""
+        self._readings[node] = self._world.now
+
     def expect_import(self, mark: str) -> None:
         """A configuration that has this tag is an imported one."""
         self._imports.add(mark)
@@ -89,7 +97,7 @@ class Watch:
 
     def begin(self, service: Service) -> None:
         """A daemon has loaded its state: nothing that was acknowledged is gone."""
-        self._service, self._looked = service, -1
+        self._service, self._looked, self._signs = service, -1, {}
         self.stopping = asyncio.Event()
         current = service.configuration.current
         if self._known is not None and current.serial_no < self._known.serial_no:
@@ -122,8 +130,10 @@ class Watch:
             else:
                 self._look_at_offline(before, self._known)
             self._look_at_incidents(service, before, self._known)
+            self._note_signs(before, self._known)
         self._look_at_ends(service)
         self._look_at_reach(self._known)
+        self._look_at_readings(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
         # ends with them.
         if self._looked != self._world.trace.count and not (service.read_only.reason or durable_files._DISK.failure):
@@ -196,6 +206,9 @@ class Watch:
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
                 self._seen_ended[number] = self._world.now
+                for opcode in job.opcodes:
+                    if opcode.kind == "power":
+                        self.note_reading(opcode.params["node"])
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
 
     def _look_at_incidents(self, service: Service, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
@@ -258,6 +271,21 @@ class Watch:
             self._isolated_since = -1.0
         elif self._isolated_since < 0:
             self._isolated_since = now
+
+    def _note_signs(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
+        for uuid, node in now.nodes.items():
+            if before is not None and uuid in before.nodes and before.nodes[uuid].alive_at != node.alive_at:
+                self._signs[uuid] = self._world.now, self._judged
+
+    def _look_at_readings(self, service: Service) -> None:
+        """What a BMC said before a sign of life of its node counts no more, once silent nodes are judged anew."""
+        if service.dead.verdicts is not self._verdicts:
+            # The first of two may have been begun before the sign of life.
+            self._verdicts, self._judged = service.dead.verdicts, self._judged + 1
+        for uuid, (at, judged) in self._signs.items():
+            is_judged_anew = self._judged >= judged + 2
+            if is_judged_anew and self._readings.get(uuid, at) < at and service.readings.state(uuid) is not None:
+                self._world.violated(f"what the BMC of {uuid} said before a sign of life still counts")
 
     def _look_at_power(self, service: Service) -> None:
         """Silent nodes are commanded by one job at a time each, and by none where less than half of all answer."""
