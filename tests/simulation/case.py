@@ -37,11 +37,18 @@ FAULTS: dict[str, float] = {
     "power-loss-after-failed-sync": 0.5,
     "second-controller": 0.2,
     "question-lost": 0.05,
+    "modules-take-time": 0.2,
     "module-is-slow": 0.15,
     "controllers-start-together": 0.1,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
-OF_CONTROLLERS = ("second-controller", "question-lost", "module-is-slow", "controllers-start-together")
+OF_CONTROLLERS = (
+    "second-controller",
+    "question-lost",
+    "modules-take-time",
+    "module-is-slow",
+    "controllers-start-together",
+)
 """Those of two controllers: a shaped case has them by a chance of its own."""
 STEPS: dict[str, int] = {
     "move": 12,
@@ -83,6 +90,8 @@ STEPS: dict[str, int] = {
 """What users do, and how often in relation to each other."""
 SECOND = 0.1
 """How many of the shaped cases have a second controller."""
+SLOW = 0.2
+"""In how many of the others modules take time."""
 BUSY, QUIET = 5.0, 300.0
 """Seconds from one step to the next: often none to the first of these, sometimes up to the second."""
 
@@ -145,6 +154,8 @@ def shaped(seed: int) -> Case:
         faults["agents"] = 1.0
     if random.Random(f"{seed}/second").random() < SECOND:
         faults |= {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
+    elif random.Random(f"{seed}/modules").random() < SLOW:
+        faults |= {"modules-take-time": 1.0, "module-is-slow": 0.3}
     steps = of_seed(seed, steps=rng.choice((10, 15, 25))).steps
     return Case(seed, tuple(dataclasses.replace(step, do=rng.choice(kinds)) for step in steps), faults)
 

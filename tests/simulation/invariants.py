@@ -50,6 +50,7 @@ class Watch:
         self._imported_at = -1.0
         self._fences: set[int] = set()
         self._isolated_since = -1.0
+        self._reachable: set[str] = set()
         self._last_off: dict[str, float] = {}
         self._readings: dict[str, float] = {}
         self._signs: dict[str, tuple[float, int]] = {}
@@ -123,6 +124,9 @@ class Watch:
         if service.configuration.current is not self._known:
             before, self._known = self._known, service.configuration.current
             self._world.known = self._known
+            self._reachable = {
+                uuid for uuid, node in self._known.nodes.items() if clusters.reachable(self._known, node)
+            }
             self._world.tell("configuration", self._known.serial_no)
             if new := self._imports & {*self._known.cluster.tags}:
                 self._imports -= new
@@ -132,7 +136,7 @@ class Watch:
             self._look_at_incidents(service, before, self._known)
             self._note_signs(before, self._known)
         self._look_at_ends(service)
-        self._look_at_reach(self._known)
+        self._look_at_reach()
         self._look_at_readings(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
         # ends with them.
@@ -257,17 +261,16 @@ class Watch:
             if play.is_holding and not play.is_over and not service.desk.table.locks_of(owner):
                 self._world.violated(f"{play.name} has lost the lock that it was given")
 
-    def _look_at_reach(self, known: clusters.Cluster) -> None:
+    def _look_at_reach(self) -> None:
         """Since when less than half of the nodes answer that may be on, by their record and by their BMCs of late."""
         world, now = self._world, self._world.now
-        self._last_off |= {uuid: now for uuid, node in world.nodes.items() if node.read_power() is power.State.OFF}
-        voting = [
-            node
-            for uuid, node in world.nodes.items()
-            if uuid in known.nodes and clusters.reachable(known, known.nodes[uuid])
-            if now - self._last_off.get(uuid, -READ_BEFORE) >= READ_BEFORE
-        ]
-        if 2 * sum(node.answers for node in voting) >= len(voting):
+        voting = answering = 0
+        for uuid, node in world.nodes.items():
+            if node.read_power() is power.State.OFF:
+                self._last_off[uuid] = now
+            elif uuid in self._reachable and now - self._last_off.get(uuid, -READ_BEFORE) >= READ_BEFORE:
+                voting, answering = voting + 1, answering + node.answers
+        if 2 * answering >= voting:
             self._isolated_since = -1.0
         elif self._isolated_since < 0:
             self._isolated_since = now

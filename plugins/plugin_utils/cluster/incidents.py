@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Iterable, Optional
 
 from ...module_utils.domain.agent import diagnosis
@@ -102,7 +103,13 @@ def holds(incident: Incident, report: diagnosis.Diagnosis) -> bool:
 
     The death of a node is no event any more once the node has come back.
     """
-    return not incident.returned_at and (incident.digest or diagnosis.parse(incident.original).digest) == report.digest
+    return not incident.returned_at and (incident.digest or _digest(incident.original)) == report.digest
+
+
+@lru_cache(maxsize=1000)
+def _digest(original: str) -> str:
+    """That of a report's text: every step of the rounds asks for it."""
+    return diagnosis.parse(original).digest
 
 
 def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:

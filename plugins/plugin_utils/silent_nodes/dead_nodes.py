@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...module_utils.domain.agent import diagnosis
@@ -447,8 +448,13 @@ def report(node: clusters.Node) -> diagnosis.Diagnosis:
 
 def is_of_a_dead_node(incident: incidents.Incident) -> bool:
     """Whether an incident was noted for silence, and not for what the node said."""
+    return _is_of_silence(incident.original)
+
+
+@lru_cache(maxsize=1000)
+def _is_of_silence(original: str) -> bool:
     try:
-        value = json_values.parse(incident.original)
+        value = json_values.parse(original)
     except errors.InvalidInput:
         return False
     details = value.get("details") if isinstance(value, dict) else None
