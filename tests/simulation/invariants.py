@@ -1,4 +1,15 @@
-"""What must hold: at each moment at which the daemon waits, at each start, and when all has settled."""
+"""What must hold: at each moment at which the daemon waits, at each start, and when all has settled.
+
+In the end the faults stop, users repair all nodes and lift all holds, and within twelve hours of virtual time every job
+has ended, no lock is held, no process is left, no part fails, no incident is open without a refusal that says why, what
+was recorded is on record, each instance that runs does so where the configuration says, and its replicas are in sync,
+or the repair that a person ordered says why not.
+
+What is about one act is judged where it is done: a run begins once, alone, and under locks that the disk has
+(`processes.py`); no instance runs twice (`acts.py`); some replica has all acknowledged writes, and one that is started
+lacks only those that a failover has stated (`disks.py`); no node does what an earlier epoch orders than it has said
+that it follows (`followers.py`), and no two controllers are at work on an instance (`modules.py`).
+"""
 
 from __future__ import annotations
 
