@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import signal
 import sys
-import time
 from pathlib import Path
 
-from tests.simulation import case, frequent, mutants, shrink, trial
+from tests.simulation import case, frequent, mutants, progress, shrink, trial
 
 
 def main() -> None:
@@ -24,21 +24,39 @@ def _play(options: argparse.Namespace) -> None:
         sys.exit(_one(case.load(options.case)))
     if options.seed is not None:
         sys.exit(_one(_made(options.seed, options)))
-    began, used = time.monotonic(), time.process_time()
-    settled = daemons = played = 0
-    for seed in range(options.first, options.first + options.seeds):
-        if options.seconds and time.monotonic() - began > options.seconds:
-            break
-        outcome = trial.play(_made(seed, options))
-        played, settled, daemons = played + 1, settled + outcome.settled, daemons + outcome.daemons
-        if outcome.violations:
-            _tell_failure(seed, outcome, options)
-            sys.exit(1)
-    minutes = (time.process_time() - used) / 60
-    print(
-        f"seeds {options.first} to {options.first + played - 1}: {settled} jobs settled in {daemons} daemons, "
-        f"{settled / minutes:.0f} in a CPU minute; no invariant was violated"
-    )
+    done, signals = progress.Progress(options.first), _signals()
+    try:
+        for seed in range(options.first, options.first + options.seeds):
+            if signals or (options.seconds and done.seconds > options.seconds):
+                break
+            with done.playing(seed):
+                outcome = trial.play(_made(seed, options))
+            done.add(outcome)
+            if outcome.violations:
+                _tell_failure(seed, outcome, options)
+                sys.exit(1)
+    except Ended:
+        # A daemon that is being closed swallows it: then the seed is played to its end.
+        pass
+    print(f"{done.text()}; no invariant was violated{', and it was ended early' if signals else ''}", flush=True)
+    sys.exit(128 + signals[0] if signals else 0)
+
+
+class Ended(KeyboardInterrupt):
+    """A person, or a program, ends all: no event loop catches this."""
+
+
+def _signals() -> list[int]:
+    """The signals that are to end all; each is raised where it comes."""
+    heard: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        heard.append(number)
+        raise Ended
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return heard
 
 
 def _made(seed: int, options: argparse.Namespace) -> case.Case:

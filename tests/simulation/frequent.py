@@ -73,6 +73,13 @@ FREQUENT: dict[str, Often] = {
         every=10,
         first=5,
     ),
+    "rest_of_run_lives": Often({"process-killed": 0.15, "module-outlives-play": 1.0}, ("move", "failover"), every=5),
+    "reading_outlives_silence": Often(
+        {"agents": 1.0, "bmc-lies": 0.4, "fences": 1.0},
+        (*("node-fails",) * 4, *("untag",) * 8),
+        every=10,
+        first=6,
+    ),
     "plan_of_silence": Often(
         {"agents": 1.0},
         ("pause-rounds", "report", "report", "ask-plan", "node-hangs", *("untag",) * 4, *("ask-plan",) * 3),

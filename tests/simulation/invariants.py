@@ -1,4 +1,15 @@
-"""What must hold: at each moment at which the daemon waits, at each start, and when all has settled."""
+"""What must hold: at each moment at which the daemon waits, at each start, and when all has settled.
+
+In the end the faults stop, users repair all nodes and lift all holds, and within twelve hours of virtual time every job
+has ended, no lock is held, no process is left, no part fails, no incident is open without a refusal that says why, what
+was recorded is on record, each instance that runs does so where the configuration says, and its replicas are in sync,
+or the repair that a person ordered says why not.
+
+What is about one act is judged where it is done: a run begins once, alone, and under locks that the disk has
+(`processes.py`); no instance runs twice (`acts.py`); some replica has all acknowledged writes, and one that is started
+lacks only those that a failover has stated (`disks.py`); no node does what an earlier epoch orders than it has said
+that it follows (`followers.py`), and no two controllers are at work on an instance (`modules.py`).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +60,12 @@ class Watch:
         self._imported_at = -1.0
         self._fences: set[int] = set()
         self._isolated_since = -1.0
+        self._reachable: set[str] = set()
         self._last_off: dict[str, float] = {}
+        self._readings: dict[str, float] = {}
+        self._signs: dict[str, tuple[float, int]] = {}
+        self._verdicts: object = None
+        self._judged = 0
         self.stopping = asyncio.Event()
 
     @property
@@ -78,6 +94,10 @@ class Watch:
     def acknowledge_cancel(self, job: values.Job) -> None:
         self._canceled.add(job.id)
 
+    def note_reading(self, node: str) -> None:
+        """The daemon, or a job of it, has the word of a node's BMC."""
+        self._readings[node] = self._world.now
+
     def expect_import(self, mark: str) -> None:
         """A configuration that has this tag is an imported one."""
         self._imports.add(mark)
@@ -88,7 +108,7 @@ class Watch:
 
     def begin(self, service: Service) -> None:
         """A daemon has loaded its state: nothing that was acknowledged is gone."""
-        self._service, self._looked = service, -1
+        self._service, self._looked, self._signs = service, -1, {}
         self.stopping = asyncio.Event()
         current = service.configuration.current
         if self._known is not None and current.serial_no < self._known.serial_no:
@@ -114,6 +134,9 @@ class Watch:
         if service.configuration.current is not self._known:
             before, self._known = self._known, service.configuration.current
             self._world.known = self._known
+            self._reachable = {
+                uuid for uuid, node in self._known.nodes.items() if clusters.reachable(self._known, node)
+            }
             self._world.tell("configuration", self._known.serial_no)
             if new := self._imports & {*self._known.cluster.tags}:
                 self._imports -= new
@@ -121,8 +144,10 @@ class Watch:
             else:
                 self._look_at_offline(before, self._known)
             self._look_at_incidents(service, before, self._known)
+            self._note_signs(before, self._known)
         self._look_at_ends(service)
-        self._look_at_reach(self._known)
+        self._look_at_reach()
+        self._look_at_readings(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last; one whose disk has failed
         # ends with them.
         if self._looked != self._world.trace.count and not (service.read_only.reason or durable_files._DISK.failure):
@@ -195,6 +220,9 @@ class Watch:
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
                 self._seen_ended[number] = self._world.now
+                for opcode in job.opcodes:
+                    if opcode.kind == "power":
+                        self.note_reading(opcode.params["node"])
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
 
     def _look_at_incidents(self, service: Service, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
@@ -243,20 +271,34 @@ class Watch:
             if play.is_holding and not play.is_over and not service.desk.table.locks_of(owner):
                 self._world.violated(f"{play.name} has lost the lock that it was given")
 
-    def _look_at_reach(self, known: clusters.Cluster) -> None:
+    def _look_at_reach(self) -> None:
         """Since when less than half of the nodes answer that may be on, by their record and by their BMCs of late."""
         world, now = self._world, self._world.now
-        self._last_off |= {uuid: now for uuid, node in world.nodes.items() if node.read_power() is power.State.OFF}
-        voting = [
-            node
-            for uuid, node in world.nodes.items()
-            if uuid in known.nodes and clusters.reachable(known, known.nodes[uuid])
-            if now - self._last_off.get(uuid, -READ_BEFORE) >= READ_BEFORE
-        ]
-        if 2 * sum(node.answers for node in voting) >= len(voting):
+        voting = answering = 0
+        for uuid, node in world.nodes.items():
+            if node.read_power() is power.State.OFF:
+                self._last_off[uuid] = now
+            elif uuid in self._reachable and now - self._last_off.get(uuid, -READ_BEFORE) >= READ_BEFORE:
+                voting, answering = voting + 1, answering + node.answers
+        if 2 * answering >= voting:
             self._isolated_since = -1.0
         elif self._isolated_since < 0:
             self._isolated_since = now
+
+    def _note_signs(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
+        for uuid, node in now.nodes.items():
+            if before is not None and uuid in before.nodes and before.nodes[uuid].alive_at != node.alive_at:
+                self._signs[uuid] = self._world.now, self._judged
+
+    def _look_at_readings(self, service: Service) -> None:
+        """What a BMC said before a sign of life of its node counts no more, once silent nodes are judged anew."""
+        if service.dead.verdicts is not self._verdicts:
+            # The first of two may have been begun before the sign of life.
+            self._verdicts, self._judged = service.dead.verdicts, self._judged + 1
+        for uuid, (at, judged) in self._signs.items():
+            is_judged_anew = self._judged >= judged + 2
+            if is_judged_anew and self._readings.get(uuid, at) < at and service.readings.state(uuid) is not None:
+                self._world.violated(f"what the BMC of {uuid} said before a sign of life still counts")
 
     def _look_at_power(self, service: Service) -> None:
         """Silent nodes are commanded by one job at a time each, and by none where less than half of all answer."""

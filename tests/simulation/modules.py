@@ -1,4 +1,4 @@
-"""Modules at work on nodes, where there are two controllers: they come late, wait for locks, and outlive plays."""
+"""Modules at work on nodes, in worlds where they take time: they come late, wait for locks, and outlive plays."""
 
 from __future__ import annotations
 

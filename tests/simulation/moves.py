@@ -33,7 +33,7 @@ from tests.simulation.acts import (
 from tests.simulation.failovers import Failover
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
     from tests.simulation.acts import Play
@@ -118,8 +118,7 @@ def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
     instance = step["instance"]["uuid"]
     yield LOOK
     wanted = [node["uuid"] for node in step["nodes"]]
-    heard = [node for node in wanted if world.nodes[node].answers]
-    found = [node for node in heard if node in world.guests[instance]]
+    heard, found = yield from _looked_for(world, instance, wanted)
     may_break_off(world)
     undecided = {*step["known"]} - {*heard} - {*step["known_off"]}
     others = [node["uuid"] for node in step["members"]]
@@ -135,6 +134,25 @@ def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
             record(world, run, changes.InstanceNodes(instance, promoted[0], secondaries))
     yield RECORD
     return None
+
+
+def _looked_for(world: World, instance: str, nodes: list[str]) -> Generator[float, None, tuple[list[str], list[str]]]:
+    """Those that answer, and those where it runs; each looks under the lock of its steps, as `instance_info` does."""
+    heard: list[str] = []
+    found: list[str] = []
+
+    def look(node: str) -> None:
+        found.extend({node} & world.guests[instance])
+
+    for node in nodes:
+        try:
+            if world.nodes[node].answers:
+                yield from work(world, instance, node, partial(look, node))
+                heard.append(node)
+        except PlayFailed:
+            if world.nodes[node].answers:
+                raise
+    return heard, found
 
 
 def _role(world: World, instance: str, node: str) -> str:

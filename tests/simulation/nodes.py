@@ -253,6 +253,8 @@ def reader(world: World) -> Callable[..., Any]:
                     await asyncio.sleep(world.rng("bmc").random() * BMC_SECONDS)
                     if world.happens("bmc-reader-fails"):
                         raise errors.Failed("the process that reads BMCs has ended")
+                    if world.here.watch is not None:
+                        world.here.watch.note_reading(node.uuid)
                     yield node.command(power.Command.STATUS)
 
         return read

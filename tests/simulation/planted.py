@@ -12,6 +12,7 @@ ROUNDS = "daemon/maintenance/rounds.py"
 LEADING = "daemon/maintenance/leading.py"
 READINGS = "daemon/maintenance/power_readings.py"
 REPORTS = "daemon/maintenance/reports.py"
+SETTLING = "daemon/jobs/settling.py"
 
 PLANTED = (
     Mutant(
@@ -128,6 +129,24 @@ PLANTED = (
                 LEADING,
                 "    return 2 * len(voting & _obeying(own, follows)) >= len(voting)\n",
                 "    return bool(follows)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "rest_of_run_lives",
+        39,
+        "a run is settled while a module that outlived its play may still act (planted)",
+        (Edit(SETTLING, "it ends first.\n    await process.end_run(run)\n", "it ends first.\n"),),
+    ),
+    Mutant(
+        "reading_outlives_silence",
+        40,
+        "what a BMC read before a sign of life of its node still counts (planted)",
+        (
+            Edit(
+                READINGS,
+                "        return self.alive_at == later.alive_at and self.since in {0, later.since}\n",
+                "        return self.name == later.name\n",
             ),
         ),
     ),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from tests.simulation.world import World
 
-STARTING, STEP, EXIT = 1.0, 4.0, 0.5
-"""Seconds that a part of a process's life takes at the most."""
+STARTING, STEP, EXIT, REST = 1.0, 4.0, 0.5, 60.0
+"""Seconds that a part of a process's life takes at the most, and the module that outlives it."""
 
 
 class Living:
@@ -42,6 +42,14 @@ class Living:
             return
         self.is_over = True
         self.world.tell("process", self.name, how)
+        self._free()
+
+    @property
+    def has_livelock(self) -> bool:
+        return not self.is_over
+
+    def _free(self) -> None:
+        """Its livelock is free."""
         for loop, future in self._waiting:
             if not loop.is_closed() and not future.done():
                 future.set_result(None)
@@ -49,7 +57,7 @@ class Living:
 
     async def ended(self) -> None:
         """Wait for its end."""
-        if not self.is_over:
+        if self.has_livelock:
             loop = asyncio.get_running_loop()
             future = loop.create_future()
             self._waiting.append((loop, future))
@@ -57,12 +65,15 @@ class Living:
 
 
 class Process(Living):
-    """One process of a run, from its start on; it lives on whatever becomes of the daemon."""
+    """One process of a run, from its start on; it lives on whatever becomes of the daemon.
+
+    `is_rest`: it was killed, and the module that it was at is about to do what it is for.
+    """
 
     def __init__(self, world: World, run: Path) -> None:
         super().__init__(world, f"{run.parent.name}/{run.name}")
         self.run = run
-        self.is_hung = False
+        self.is_hung = self.is_rest = False
         self.kind = ""
         self.disk = durable_files.Disk()
         self._life = self._lived()
@@ -75,13 +86,29 @@ class Process(Living):
     def _step(self) -> None:
         if self.is_over:
             return
-        if self.world.happens("process-killed"):
-            self.end("is killed")
+        if self.is_rest:
+            self._go_on()
+            self.end("ends, after its play")
+        elif self.world.happens("process-killed"):
+            self._be_killed()
         elif self.world.happens("process-hangs"):
             self.is_hung = True
             self.world.tell("process", self.name, "hangs")
         else:
             self._go_on()
+
+    @property
+    def has_livelock(self) -> bool:
+        return not self.is_over and not self.is_rest
+
+    def _be_killed(self) -> None:
+        if self.kind and self.world.happens("module-outlives-play"):
+            self.is_rest = True
+            self.world.tell("process", self.name, "is killed, but for a module")
+            self._free()
+            self._next(REST)
+        else:
+            self.end("is killed")
 
     def _go_on(self) -> None:
         self.world.acting, before = self, durable_files._DISK
@@ -118,6 +145,8 @@ class Process(Living):
             outcome = {"status": "error", "text": str(failure), "value": failure.value}
         except Rejected as error:
             outcome = {"status": "error", "text": str(error)}
+        if self.is_rest:
+            return
         run_records.conclude(self.run, outcome)
         yield EXIT
 
@@ -157,7 +186,7 @@ class Child:
         self._process = process
 
     def poll(self) -> int | None:
-        return 0 if self._process.is_over else None
+        return None if self._process.has_livelock else 0
 
     def wait(self, _timeout: float | None = None) -> int:
         return 0
@@ -194,7 +223,7 @@ def _check_durable(world: World, run: Path) -> None:
 
 def is_alive(world: World, livelock: Path) -> bool:
     living = world.living(livelock)
-    return living is not None and not living.is_over
+    return living is not None and living.has_livelock
 
 
 async def ended(world: World, livelock: Path) -> None:

@@ -110,6 +110,7 @@ def _build(world: World) -> None:
     world.names = {uuid: instance.name for uuid, instance in cluster.instances.items()}
     world.names |= {uuid: node.name for uuid, node in cluster.nodes.items()}
     world.disks = disks.Disks(world, cluster)
+    world.modules_take_time = world.happens("modules-take-time")
 
 
 def _settings(world: World) -> clusters.Settings:
@@ -187,15 +188,20 @@ class Stage:
                         each.bury()
 
     def _advance(self, controller: Controller) -> float | None:
-        """Let a daemon do what it has to do; returns for how many seconds it waits then, None for ever."""
-        assert controller.loop is not None
-        assert controller.life is not None
+        """Let a daemon do what it has to do; returns for how many seconds it waits then, None for ever.
+
+        One that is alone does all of it; of two each does a bit in turn.
+        """
+        loop, life, is_alone = controller.loop, controller.life, len(self.world.controllers) == 1
+        assert loop is not None
+        assert life is not None
         with self.world.being(controller):
-            try:
-                seconds = controller.loop.turn()
-            except Killed:
-                seconds = 0.0
-            if controller.is_dead or controller.life.done():
+            seconds: float | None = 0.0
+            with contextlib.suppress(Killed):
+                seconds = loop.turn()
+                while is_alone and seconds == 0.0 and not (controller.is_dead or life.done() or self.world.violations):
+                    seconds = loop.turn()
+            if controller.is_dead or life.done():
                 self._end(controller)
                 return 0.0
             if seconds and controller.watch is not None:

@@ -34,7 +34,10 @@ KEPT_LINES = 400
 
 
 class Killed(KeyboardInterrupt):
-    """The daemon is killed here and now: no event loop catches this, nothing of the daemon runs on."""
+    """The daemon is killed here and now: no event loop catches this, nothing of the daemon runs on.
+
+    It must not act while its stack unwinds: its folder is renamed away, and comes back once every coroutine is closed.
+    """
 
 
 class Stuck(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Iterable, Optional
 
 from ...module_utils.domain.agent import diagnosis
@@ -80,12 +81,7 @@ class Incident:
     @property
     def is_of_a_dead_node(self) -> bool:
         """Whether it was noted for silence, and not for what the node said."""
-        try:
-            value = json_values.parse(self.original)
-        except errors.InvalidInput:
-            return False
-        details = value.get("details") if isinstance(value, dict) else None
-        return isinstance(details, dict) and details.get("kind") == DEAD_NODE and set(details) == {"kind", "node"}
+        return _is_of_silence(self.original)
 
     @property
     def is_asking(self) -> bool:
@@ -114,7 +110,23 @@ def holds(incident: Incident, report: diagnosis.Diagnosis) -> bool:
 
     The death of a node is no event any more once the node has come back.
     """
-    return not incident.returned_at and (incident.digest or diagnosis.parse(incident.original).digest) == report.digest
+    return not incident.returned_at and (incident.digest or _digest(incident.original)) == report.digest
+
+
+@lru_cache(maxsize=1000)
+def _is_of_silence(original: str) -> bool:
+    try:
+        value = json_values.parse(original)
+    except errors.InvalidInput:
+        return False
+    details = value.get("details") if isinstance(value, dict) else None
+    return isinstance(details, dict) and details.get("kind") == DEAD_NODE and set(details) == {"kind", "node"}
+
+
+@lru_cache(maxsize=1000)
+def _digest(original: str) -> str:
+    """That of a report's text: every step of the rounds asks for it."""
+    return diagnosis.parse(original).digest
 
 
 def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:

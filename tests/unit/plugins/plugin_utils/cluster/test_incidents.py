@@ -34,6 +34,16 @@ def test_equal_values_in_another_order_of_keys_are_the_same_event() -> None:
     assert not incidents.holds(NOTED, diagnosis.parse('{"details":{"b":2,"a":3},"status":"evacuate"}'))
 
 
+def test_the_text_of_an_incident_is_read_once_however_often_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    parse = diagnosis.parse
+    monkeypatch.setattr(diagnosis, "parse", lambda text: read.append(text) or parse(text))
+    said = '{"status": "evacuate", "details": "compared often"}'
+    noted = incidents.note(parse(said), node="n", uuid="u", now=1)
+    assert all(incidents.holds(each, parse(said)) for each in (noted, noted, incidents.submit(noted, [1], now=2)))
+    assert read == [noted.original]
+
+
 def test_jobs_make_it_pending_and_are_added_up() -> None:
     more = incidents.submit(PENDING, [5, 6], now=3)
     assert (PENDING.repair_status, PENDING.jobs, PENDING.mtime, PENDING.serial_no) == (S.PENDING, (4,), 2, 2)

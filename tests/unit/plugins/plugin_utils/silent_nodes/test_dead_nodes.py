@@ -9,6 +9,7 @@ import itertools
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import json_values
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes, witnesses
@@ -384,6 +385,18 @@ def test_a_dead_node_is_observed_while_it_is_off_or_silent() -> None:
 def test_what_a_node_says_of_itself_is_not_taken_for_its_silence() -> None:
     said = diagnosis.parse('{"status": "evacuate-failover", "details": {"kind": "dead-node"}}')
     assert not noted(cluster_of(), said).maintenance.incidents[0].is_of_a_dead_node
+
+
+def test_whether_an_incident_is_one_of_silence_is_read_once_however_often_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    parse = json_values.parse
+    told = diagnosis.parse('{"status": "evacuate-failover", "details": {"kind": "asked often"}}')
+    incident = noted(cluster_of(), told).maintenance.incidents[0]
+    monkeypatch.setattr(incidents.json_values, "parse", lambda text: read.append(text) or parse(text))
+    assert not any(incident.is_of_a_dead_node for _ in range(3))
+    assert read == [told.original]
 
 
 def with_instance(cluster: clusters.Cluster) -> clusters.Cluster:
