@@ -37,7 +37,12 @@ def test_equal_values_in_another_order_of_keys_are_the_same_event() -> None:
 def test_the_text_of_an_incident_is_read_once_however_often_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     parse = diagnosis.parse
-    monkeypatch.setattr(diagnosis, "parse", lambda text: read.append(text) or parse(text))
+
+    def reading(text: str) -> diagnosis.Diagnosis:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(diagnosis, "parse", reading)
     said = '{"status": "evacuate", "details": "compared often"}'
     noted = incidents.note(parse(said), node="n", uuid="u", now=1)
     assert all(incidents.holds(each, parse(said)) for each in (noted, noted, incidents.submit(noted, [1], now=2)))

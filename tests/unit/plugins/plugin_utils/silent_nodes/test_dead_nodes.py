@@ -392,9 +392,14 @@ def test_whether_an_incident_is_one_of_silence_is_read_once_however_often_it_is_
 ) -> None:
     read: list[str] = []
     parse = json_values.parse
+
+    def reading(text: str) -> json_values.Value:
+        read.append(text)
+        return parse(text)
+
     told = diagnosis.parse('{"status": "evacuate-failover", "details": {"kind": "asked often"}}')
     incident = noted(cluster_of(), told).maintenance.incidents[0]
-    monkeypatch.setattr(incidents.json_values, "parse", lambda text: read.append(text) or parse(text))
+    monkeypatch.setattr(json_values, "parse", reading)
     assert not any(incident.is_of_a_dead_node for _ in range(3))
     assert read == [told.original]
 
