@@ -113,7 +113,7 @@ def play(server: socket.socket, command: "list[str]") -> str:
         if answer == b"A":
             server.send(b"G")
     except OSError as error:
-        answer = f"Rthe warm server refuses it: {error}".encode()
+        answer = f"Rthe warm server did not accept it: {error}".encode()
     if answer == b"A":
         wait(server)
     take_terminal_back(terminal)

@@ -229,7 +229,7 @@ def test_health_is_200_without_failures_and_503_with_the_failing_part_and_its_re
         answer = await one.ask("GET", "/1/health")
         assert (answer.status_code, answer.json()) == (
             200,
-            {"status": "healthy", "failures": [], "leadership": {"epoch": None, "refused": 0}},
+            {"status": "healthy", "failures": [], "leadership": {"epoch": None, "refused": 0}, "copies": []},
         )
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")

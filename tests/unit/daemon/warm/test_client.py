@@ -17,7 +17,7 @@ def test_a_server_that_does_not_answer_is_given_up_and_hears_of_it(monkeypatch: 
     monkeypatch.setattr(client, "PATIENCE", 0.05)
     monkeypatch.setattr(client, "give_up_terminal", lambda: -1)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    assert client.play(ours, ["ansible-playbook"]) == "the warm server does not take it: timed out"
+    assert client.play(ours, ["ansible-playbook"]) == "the warm server did not accept it: timed out"
     while theirs.recv(65536):
         pass
     theirs.close()
