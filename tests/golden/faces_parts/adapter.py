@@ -161,6 +161,13 @@ class Daemon:
             assert time.monotonic() < end, f"the jobs are {found}, not {wanted}"
             await asyncio.sleep(PAUSE)
 
+    async def reach_running(self, number: int) -> None:
+        """Wait until a job runs: it waits for the disk before."""
+        end = time.monotonic() + SECONDS
+        while (found := (await self.statuses())[number]) != "running":
+            assert time.monotonic() < end, f"job {number} is {found}"
+            await asyncio.sleep(PAUSE)
+
     async def settled(self, number: int) -> dict[str, Any]:
         """A job that has ended, waits for locks that others hold, or is held by a filter."""
         end = time.monotonic() + SECONDS

@@ -80,6 +80,7 @@ async def troubled(folder: Path) -> AsyncIterator[adapter.Daemon]:
         daemon.spool("node6-1.unreachable", json.dumps(note))
         daemon.clock.now += 5
         await daemon.rounds()
+        await daemon.reach_running(11)
         await daemon.change("PUT", "/2/pause", {"reason": "the switch of rack 1 is being replaced"})
         await daemon.silence("node6", misses=4, since=daemon.clock.now - 200)
         await daemon.rounds()
