@@ -252,7 +252,7 @@ class DeadNodes(parts.Part):
         if maintenance.is_held or not maintenance.settings.dead_after:
             return {}
         found = {}
-        for suspect in {*silent, *self._agents.suspects} & cluster.nodes.keys():
+        for suspect in sorted({*silent, *self._agents.suspects} & cluster.nodes.keys()):
             node = cluster.nodes[suspect]
             driver = clusters.parameter(cluster, node, "oob_program")
             if driver is not None and suspect != cluster.cluster.master_node:

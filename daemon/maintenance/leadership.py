@@ -609,10 +609,13 @@ class Leadership(parts.Part):
         """Read those of these nodes (UUIDs) that are known to be off, and on which another one's steps may be."""
         cluster, clock = self._configuration.current, asyncio.get_running_loop().time
         async with self._reading:
+            waited = self._waits & set(nodes)
             due = {
                 node.name: node.uuid
-                for node in (cluster.nodes[uuid] for uuid in self._waits & set(nodes) & cluster.nodes.keys())
-                if known_off.is_known_off(node) and self._power.get(node.uuid, (-math.inf,))[0] < clock() - LEAST
+                for node in cluster.nodes.values()
+                if node.uuid in waited
+                and known_off.is_known_off(node)
+                and self._power.get(node.uuid, (-math.inf,))[0] < clock() - LEAST
             }
             drivers = {
                 name: clusters.parameter(cluster, cluster.nodes[uuid], "oob_program") for name, uuid in due.items()
@@ -655,8 +658,8 @@ class Leadership(parts.Part):
             await self._read_off(touched)
             if not self._blocked(instances, nodes):
                 break
-            cluster = self._configuration.current
-            await self._offered([cluster.nodes[uuid] for uuid in self._waits & touched & cluster.nodes.keys()])
+            waited = self._waits & touched
+            await self._offered([node for node in self._configuration.current.nodes.values() if node.uuid in waited])
             if self._blocked(instances, nodes):
                 await asyncio.sleep(LEAST)
         if self._waits:

@@ -155,7 +155,9 @@ class Daemon:
         await self._settled(made)
         await self._users.put_replicas_in_order(made)
         # What that let the daemon do is at work, or in the queue.
+        limit = world.now + SETTLES_WITHIN
         while unfinished := made.queue.unfinished(made.queue.jobs):
+            _look_at_time(world, limit, made, unfinished)
             await made.queue.wait(unfinished[0], seconds=600)
 
     async def _settled(self, made: service.Service) -> None:
@@ -163,10 +165,19 @@ class Daemon:
         limit = world.now + SETTLES_WITHIN
         await asyncio.sleep(CALM)
         while (unfinished := made.queue.unfinished(made.queue.jobs)) or world.now - self._watch.last_end < DECIDED:
-            if world.now > limit:
-                at_work = [(job, made.queue.jobs[job].status.value) for job in unfinished]
-                raise Stuck(f"not settled within {SETTLES_WITHIN:g} s: jobs {at_work[:5]}")
+            _look_at_time(world, limit, made, unfinished)
             if unfinished:
                 await made.queue.wait(unfinished[0], seconds=600)
             if not made.queue.unfinished(made.queue.jobs):
                 await asyncio.sleep(CALM)
+
+
+def _look_at_time(world: World, limit: float, made: service.Service, unfinished: list[int]) -> None:
+    """Jobs end before this moment, or never.
+
+    Raises:
+        Stuck: it is past.
+    """
+    if world.now > limit:
+        at_work = [(job, made.queue.jobs[job].status.value) for job in unfinished]
+        raise Stuck(f"not settled within {SETTLES_WITHIN:g} s: jobs {at_work[:5]}")

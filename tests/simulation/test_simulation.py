@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.chaos.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-FAST = ("lost_is_repeated", "start_not_durable")
+FAST = ("lost_is_repeated", "start_not_durable", "slot_kept")
 """The bugs that the default suite puts back; `make slowtest` puts all of them back."""
 OTHERS = [mutant for mutant in mutants.MUTANTS if mutant.name not in {*FAST, *frequent.FREQUENT}]
 MOST_SEEDS = 60
