@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.agent import copies, signing
 from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils import sealed_json
 from .. import failures
 from ..writing import Writer
 from . import http_reads, parts, voting
@@ -119,7 +120,8 @@ class Copying:
             candidate.awake.clear()
             try:
                 await self._send(candidate)
-            except (errors.RoundsmanError, OSError) as error:
+            except (errors.RoundsmanError, OSError, ValueError, OverflowError) as error:
+                # The last two are of a name or a port that no host can have.
                 candidate.tries += 1
                 text = failures.one_line(str(error) or type(error).__name__)
                 if text != candidate.problem:
@@ -159,7 +161,9 @@ class Copying:
             if received.wanted >= len(copy.data):
                 candidate.kept, candidate.confirmed = copy.stamp, time.time()
                 return
-            restarts += received.wanted <= offset
+            if received.wanted not in {0, offset + len(part.data)}:
+                raise errors.Failed("the node wants a part that is not the next one")
+            restarts += received.wanted == 0
             if restarts > 1:
                 raise errors.Failed("the node takes no part after the first one")
             offset = received.wanted
@@ -203,8 +207,14 @@ def _node(cluster: clusters.Cluster, name: str) -> clusters.Node:
 
 
 def _made(where: tree.Tree, stamp: copies.Stamp) -> tuple[Copy, float]:
-    began = time.thread_time()
-    data = copies.sealed(where.config.read_bytes(), stamp, cluster_key=where.hmac_key.read_bytes())
+    began, configuration = time.thread_time(), where.config.read_bytes()
+    try:
+        sealed_json.unseal(configuration)
+    except errors.InvalidInput as error:
+        raise errors.StoreFailed(
+            f"{where.config} is damaged, and the copies before are left as they are: {error}"
+        ) from error
+    data = copies.sealed(configuration, stamp, cluster_key=where.hmac_key.read_bytes())
     return Copy(stamp, data, copies.digest(data)), time.thread_time() - began
 
 

@@ -5,10 +5,12 @@ Only whole copies take the place of the one before, and never one of an earlier 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, BinaryIO, Optional
 
 from .. import leader_record, node_settings
 from ..domain.agent import copies, epochs
@@ -49,6 +51,8 @@ class Keeper:
             wanted = self._take(part)
         except (errors.RoundsmanError, OSError) as error:
             self._coming, refusal = None, str(error)
+            with contextlib.suppress(OSError):
+                self._new.unlink()
         lacks = tuple(name for name in copies.NEEDED if not (self._node.root / name).exists())
         given = copies.Received(part.node, part.nonce, self._kept(), wanted, refusal, lacks)
         return copies.sealed_received(given, key=key, now=int(time.time()))
@@ -86,17 +90,27 @@ class Keeper:
 
     def _has(self, part: copies.Part) -> bool:
         try:
-            return copies.digest(self._path.read_bytes()) == part.digest
+            with self._opened() as file:
+                return copies.digest(file.read(copies.MOST)) == part.digest
         except FileNotFoundError:
             return False
 
     def _kept(self) -> Optional[copies.Stamp]:
         """What the copy is of that this node keeps; None where it keeps none that can be read."""
         try:
-            with self._path.open("rb") as file:
+            with self._opened() as file:
                 return copies.stamp_of(file.read(_FIRST))
         except (OSError, errors.InvalidInput):
             return None
+
+    def _opened(self) -> BinaryIO:
+        """The copy that is kept; where the folder is another account's, a pipe or a link in its place is none."""
+        descriptor = os.open(str(self._path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.fdopen(descriptor, "rb")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            file.close()
+            raise FileNotFoundError(str(self._path))
+        return file
 
     @property
     def _new(self) -> pathlib.Path:
@@ -104,7 +118,11 @@ class Keeper:
 
     def _write(self, data: bytes, *, is_first: bool) -> None:
         self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        how = os.O_CREAT | os.O_TRUNC if is_first else os.O_APPEND
+        if is_first:
+            with contextlib.suppress(FileNotFoundError):
+                self._new.unlink()
+        # What another account puts in its place is not written to, and a pipe is not waited for.
+        how = os.O_CREAT | os.O_EXCL if is_first else os.O_APPEND | os.O_NONBLOCK
         descriptor = os.open(str(self._new), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | how, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o600)

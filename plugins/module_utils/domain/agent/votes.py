@@ -18,6 +18,8 @@ from .epochs import HIGHEST, ID, Epoch, Kept
 
 LIMIT = 256 * 1024
 """Bytes of a sealed question or answer: the notes of 400 steps at work have room."""
+_BOOT = re.compile("(?:[0-9a-f-]{36})?")
+"""Steps name it in their environment."""
 _TIME = re.compile("[0-9]{1,12}")
 _QUESTION, _ANSWER = "leader-question", "leader-answer"
 _KEPT = frozenset(("number", "id", "master", "serial", "goes_on"))
@@ -108,6 +110,8 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
     steps = {text(name): text(note) for name, note in found["steps"].items()}
+    if _BOOT.fullmatch(text(found["boot"])) is None:
+        raise errors.InvalidInput("the boot is no boot id")
     follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), text(found["refusal"])
     return Answer(asked.node, asked.nonce, text(found["boot"]), follows, heard, refusal, steps)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import copying
 from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import copying as agents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
@@ -252,6 +252,56 @@ def test_a_copy_in_many_parts_arrives_though_the_agent_starts_again_in_between(
         await scenario.until(scenario.are_newest)
         size = len(scenario.candidates.copy("node2"))
         assert len(scenario.candidates.parts) == 5 + -(-size // 100)
+
+    play(running, act, "node2")
+
+
+def test_a_candidate_that_wants_a_byte_more_each_time_is_a_trouble_and_no_work_without_end(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "FIRST", LIMIT)
+
+    async def act(scenario: Scenario) -> None:
+        node = next(node for node in running.configuration.current.nodes.values() if node.name == "node2")
+        key = signing.node_key(running.where.hmac_key.read_bytes(), node.uuid)
+
+        def a_byte_more(data: bytes) -> bytes:
+            asked = copies.part(data, key=key, node=node.uuid)
+            return copies.sealed_received(
+                copies.Received(node.uuid, asked.nonce, None, asked.offset + 1), key=key, now=0
+            )
+
+        monkeypatch.setattr(scenario.candidates.keepers["node2"], "answer", a_byte_more)
+        await scenario.until(scenario.changed.is_set)
+        assert len(scenario.candidates.parts) == 1
+
+    play(running, act, "node2")
+
+
+def test_a_configuration_that_was_damaged_on_the_disk_takes_no_place_of_a_good_copy(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        await scenario.until(scenario.are_newest)
+        await pause(running, "the switch")
+        content = bytearray(running.where.config.read_bytes())
+        content[-5] ^= 1
+        running.where.config.write_bytes(content)
+        scenario.copying.wake()
+        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
+        assert "checksum does not fit" in scenario.copying.listed()[0]["problem"]
+        text, _ = copies.opened(scenario.candidates.copy("node2"), cluster_key=running.where.hmac_key.read_bytes())
+        document.unseal(text)
+
+    play(running, act, "node2")
+
+
+def test_a_name_that_no_host_can_have_ends_no_daemon(running: service.Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(scenario: Scenario) -> None:
+        def fail(*_: object, **__: object) -> object:
+            raise UnicodeError("label too long")
+
+        monkeypatch.setattr(copying.http_reads, "post", fail)
+        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
+        assert scenario.copying.listed()[0]["problem"] == "label too long"
 
     play(running, act, "node2")
 

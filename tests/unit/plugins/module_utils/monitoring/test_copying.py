@@ -140,6 +140,34 @@ def test_a_disk_that_is_full_is_named_and_the_copy_before_stays(
     assert candidate.path.read_bytes() == before
 
 
+def test_what_came_of_a_copy_does_not_keep_a_disk_full(candidate: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = sealed(3, 42)
+    candidate.given(part(copy))
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fchmod", fail)
+        assert "No space left on device" in candidate.given(part(copy, 100)).refusal
+    assert files(candidate) == []
+    assert candidate.take(copy).refusal == ""
+
+
+def test_no_file_that_another_account_put_there_is_written_or_waited_for(candidate: Candidate) -> None:
+    candidate.given(part(sealed(3, 41)))
+    (coming,) = files(candidate)
+    other = candidate.path.with_name("other")
+    other.write_bytes(b"theirs")
+    coming.unlink()
+    os.link(other, coming)
+    os.mkfifo(candidate.path)
+
+    copy = sealed(3, 42)
+    assert candidate.take(copy).refusal == ""
+    assert (other.read_bytes(), candidate.path.read_bytes()) == (b"theirs", copy)
+
+
 def test_a_node_says_what_it_lacks_to_lead(candidate: Candidate) -> None:
     assert candidate.given(part(sealed(3, 41))).lacks == copies.NEEDED
     for name in copies.NEEDED[:2]:

@@ -10,21 +10,22 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epo
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.votes import Answer, Question
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
+BOOT = "b" * 36
 KEY, NODE, NOW = b"k" * 64, "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11", 1_800_000_000
 OFFER = Kept(Epoch(5, "five"), NODE, 7, goes_on=frozenset({"four"}))
-QUESTION = Question(NODE, "nonce", "boot", OFFER)
+QUESTION = Question(NODE, "nonce", BOOT, OFFER)
 
 
 def test_a_question_and_its_answer_are_read_as_they_were_meant() -> None:
     sealed = votes.sealed_question(QUESTION, key=KEY, now=NOW)
-    given = Answer(NODE, "nonce", "boot", OFFER, 12.5, "", {"web1": "process 12, opcode 7-1"})
+    given = Answer(NODE, "nonce", BOOT, OFFER, 12.5, "", {"web1": "process 12, opcode 7-1"})
 
     assert votes.question(sealed, key=KEY, node=NODE) == QUESTION
     assert votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION) == given
 
 
 def test_a_question_tells_when_it_was_signed_and_whether_its_controller_ends() -> None:
-    sealed = votes.sealed_question(Question(NODE, "nonce", "boot", OFFER, ends=True), key=KEY, now=NOW)
+    sealed = votes.sealed_question(Question(NODE, "nonce", BOOT, OFFER, ends=True), key=KEY, now=NOW)
 
     found = votes.question(sealed, key=KEY, node=NODE)
 
@@ -43,7 +44,7 @@ def test_the_notes_of_four_hundred_steps_have_room() -> None:
     [
         pytest.param(votes.sealed_question(QUESTION, key=b"x" * 64, now=NOW), id="another key"),
         pytest.param(votes.sealed_question(Question("b", "nonce"), key=KEY, now=NOW), id="another node"),
-        pytest.param(votes.sealed_answer(Answer(NODE, "nonce", "boot"), key=KEY, now=NOW), id="an answer"),
+        pytest.param(votes.sealed_answer(Answer(NODE, "nonce", BOOT), key=KEY, now=NOW), id="an answer"),
         pytest.param(signing.sign(json.dumps({"name": "node-diagnose"}), key=KEY, now=NOW).encode(), id="a report"),
         pytest.param(signing.sign("[" * 90_000, key=KEY, now=NOW).encode(), id="nested"),
         pytest.param(b"{}", id="nothing"),
@@ -54,10 +55,16 @@ def test_what_is_no_question_to_this_node_is_refused(wrong: bytes) -> None:
         votes.question(wrong, key=KEY, node=NODE)
 
 
-@pytest.mark.parametrize("given", [Answer(NODE, "another", "boot"), Answer("b", "nonce", "boot")])
+@pytest.mark.parametrize("given", [Answer(NODE, "another", BOOT), Answer("b", "nonce", BOOT)])
 def test_an_answer_to_another_question_is_refused(given: Answer) -> None:
     with pytest.raises(errors.InvalidInput, match="another question"):
         votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION)
+
+
+@pytest.mark.parametrize("boot", ["{{ lookup('pipe', 'id') }}", "a\nb", "x" * 200_000])
+def test_a_boot_that_is_no_boot_id_is_no_answer(boot: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="boot"):
+        votes.answer(votes.sealed_answer(Answer(NODE, "nonce", boot), key=KEY, now=NOW), key=KEY, asked=QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_an_epoch_of_other_types_is_refused(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("heard", ["12", -1, True, float("inf"), float("nan"), 2**60])
 def test_an_answer_that_claims_no_number_of_seconds_is_refused(heard: object) -> None:
-    given = votes.sealed_answer(Answer(NODE, "nonce", "boot", heard=heard), key=KEY, now=NOW)  # type: ignore[arg-type]
+    given = votes.sealed_answer(Answer(NODE, "nonce", BOOT, heard=heard), key=KEY, now=NOW)  # type: ignore[arg-type]
 
     with pytest.raises(errors.InvalidInput, match="a number of seconds"):
         votes.answer(given, key=KEY, asked=QUESTION)
@@ -91,11 +98,11 @@ def test_an_answer_that_claims_no_number_of_seconds_is_refused(heard: object) ->
 @pytest.mark.parametrize(
     "given",
     [
-        Answer(NODE, "nonce", "boot", steps={"web1": "process \ud800"}),
-        Answer(NODE, "nonce", "boot", steps={"\ud800": "process 12"}),
+        Answer(NODE, "nonce", BOOT, steps={"web1": "process \ud800"}),
+        Answer(NODE, "nonce", BOOT, steps={"\ud800": "process 12"}),
         Answer(NODE, "nonce", "\ud800"),
-        Answer(NODE, "nonce", "boot", refusal="\ud800"),
-        Answer(NODE, "nonce", "boot", Kept(Epoch(5, "\ud800"), NODE, 7)),
+        Answer(NODE, "nonce", BOOT, refusal="\ud800"),
+        Answer(NODE, "nonce", BOOT, Kept(Epoch(5, "\ud800"), NODE, 7)),
     ],
 )
 def test_an_answer_with_a_text_that_no_file_can_hold_is_refused(given: Answer) -> None:
