@@ -162,6 +162,7 @@ def node_opcodes() -> list[tuple[str, Params]]:
         ("cluster_verify", {}),
         ("cluster_verify", {"differing": {"node3": "node3 ran another command"}}),
         ("cluster_redist_conf", {}),
+        ("find_instance", {"instance": one, "nodes": ["n2", "n3", "n9"]}),
         ("instance_query_data", {"instance": one}),
         ("instance_query_data", {"instance": "u-gone"}),
         ("instance_reserve", {"instance": NEW, "nodes": ["n3", "n4"], "fields": FIELDS}),

@@ -25,7 +25,6 @@ class FindInstance(contract.LookOpcode):
     """
 
     kind: ClassVar[str] = "find_instance"
-    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
     instance: str
     nodes: tuple[str, ...]
@@ -61,9 +60,6 @@ class FindInstance(contract.LookOpcode):
     def _there(self, cluster: clusters.Cluster) -> list[str]:
         """Those of its nodes that are in the cluster."""
         return [uuid for uuid in self.nodes if uuid in cluster.nodes]
-
-    def files(self) -> dict[str, str]:
-        return {}
 
     def about(self) -> tuple[str, ...]:
         return (self.instance,)

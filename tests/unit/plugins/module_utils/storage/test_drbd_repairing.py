@@ -171,3 +171,14 @@ def test_a_node_without_drbd_has_no_resources(tmp_path: Path) -> None:
 def test_what_was_killed_while_it_came_up_is_as_good_as_down(machine: Machine) -> None:
     machine.answers["drbdsetup status"] = "half role:Secondary suspended:no\n    write-ordering:drain\n"
     assert machine.node.resources().sides == []
+
+
+@pytest.mark.parametrize("action", [action for action in Action if action is not Action.REPLACE])
+def test_each_action_has_its_steps_on_a_node(machine: Machine, action: Action) -> None:
+    """All but the replacement, which is an opcode of its own; one may refuse this replica, but none is unknown."""
+    refusals: list[type[errors.Refused]] = []
+    try:
+        drbd_repairing.Repairs(machine, machine.node).steps(action, R0)
+    except errors.Refused as refused:
+        refusals.append(type(refused))
+    assert errors.InvalidInput not in refusals

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import incidents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards, unfinished, work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards, rounds, unfinished, work
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 
 from . import tables
@@ -205,3 +207,19 @@ def test_each_guard_holds_an_evacuation() -> None:
     refusal = guards.held(cluster, died, begun=(), avoid=(), claims=unfinished.Claims())
     assert refusal is not None
     assert "it may run its instances" in refusal.reason
+
+
+def test_each_guard_is_asked() -> None:
+    """A rule that is written in `guards.py` and that neither `held` nor a round asks holds nothing."""
+    tree = ast.parse(inspect.getsource(guards))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    rules = {
+        name
+        for name, node in functions.items()
+        if not name.startswith("_") and node.returns is not None and ast.unparse(node.returns) == "Refusal | None"
+    }
+    in_held = {node.id for node in ast.walk(functions["held"]) if isinstance(node, ast.Name)} & rules
+    in_rounds = {name for name in rules if f"guards.{name}(" in inspect.getsource(rounds)}
+    assert in_rounds >= {"held", "paused", "preceded"}
+    assert rules - in_held - in_rounds == set()
+    assert in_held == {"unconfirmed", "storm", "awaited", "capacity"}, "add it to the test of each guard above, too"
