@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -79,12 +78,11 @@ def test_followers_take_no_descriptors_and_threads_and_one_too_many_is_refused(
         app = apps.make_app(one.running, door=Door.REMOTE)
         first = Client(app, WAITS[0])
         await first.until_it_waits()
-        # What earlier tests have left is closed when it is collected, which may be in between.
-        gc.collect()
         before = _used()
         clients = [first, *(Client(app, WAITS[0]) for _ in range(49))]
         await asyncio.gather(*(client.until_it_waits() for client in clients))
-        assert _used() == before
+        # Fewer where what earlier tests have left ends in between.
+        assert all(now <= then for now, then in zip(_used(), before, strict=True))
         further = Client(app, WAITS[0])
         await asyncio.wait_for(further.served, twins.LIMIT)
         assert further.status == 429
