@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import copying
+from ansible_collections.roundsman.cluster.daemon.maintenance import copying, http_reads
 from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch
@@ -299,7 +299,7 @@ def test_a_name_that_no_host_can_have_ends_no_daemon(running: service.Service, m
         def fail(*_: object, **__: object) -> object:
             raise UnicodeError("label too long")
 
-        monkeypatch.setattr(copying.http_reads, "post", fail)
+        monkeypatch.setattr(http_reads, "post", fail)
         await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
         assert scenario.copying.listed()[0]["problem"] == "label too long"
 
