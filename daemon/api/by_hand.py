@@ -58,12 +58,14 @@ def add(routes: APIRouter, service: Service) -> None:
         auditing.add_text(f"{owner.name} holds {wording.count(len(body.wants), 'lock')}")
         if not livelocks.is_alive(Path(owner.livelock)):
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
-        if not body.is_emergency:
-            cluster = service.configuration.current
-            instances = locks.objects(body.wants, "instance", known=cluster.instances)
-            if instances:
-                await service.leadership.clear(instances, locks.objects(body.wants, "node", known=cluster.nodes))
+        if body.is_emergency:
+            auditing.add_text("in an emergency: steps of another controller are not waited for")
+        else:
+            await _clear(service, body)
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
+        if not body.is_emergency:
+            # What was so before the locks were waited for may be so no more.
+            await _clear(service, body)
         held = service.desk.table.locks_of(owner)
         return Json({lock: mode.value for lock, mode in held.items()})
 
@@ -78,6 +80,18 @@ def add(routes: APIRouter, service: Service) -> None:
         await service.configuration.commit(lambda _: stated, by=f"record {auditing.requester()} play={owner.name}")
         service.rounds.wake()
         return Json({"recorded": True})
+
+
+async def _clear(service: Service, body: Hold) -> None:
+    """Wait until no step of another controller is at work on the instances of a hold.
+
+    Raises:
+        Refused: that cannot be told.
+    """
+    cluster = service.configuration.current
+    instances = locks.objects(body.wants, "instance", known=cluster.instances)
+    if instances:
+        await service.leadership.clear(instances, locks.objects(body.wants, "node", known=cluster.nodes))
 
 
 def _owner(service: Service, body: Hold | Record) -> holders.Owner:

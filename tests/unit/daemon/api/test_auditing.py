@@ -297,6 +297,8 @@ def test_a_play_by_hand_is_named_with_what_it_holds_and_records(audited: Callabl
                 f"roundsman.audit: request user={ME} uid={os.geteuid()} door=socket POST /2/hold status=200 jobs=none"
                 ' text="play holds 1 lock"'
             )
+            _, (line,) = await one.ask(Door.SOCKET, "POST", "/2/hold", {**HELD, "is_emergency": True})
+            assert "in an emergency: steps of another controller are not waited for" in line
 
     audited(act)
 

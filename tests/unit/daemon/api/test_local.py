@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -340,6 +341,31 @@ def test_a_play_by_hand_touches_no_instance_before_no_step_of_another_controller
                 assert "another controller led before epoch 5 (five)" in text
                 assert f"{cluster.nodes[instance.primary_node].name} has not answered" in text
             assert (await one.ask("POST", "/2/hold", {**play, "wants": named, "is_emergency": True})).json() == named
+
+    local(act)
+
+
+def test_what_is_known_of_another_controller_counts_once_a_play_by_hand_has_its_locks(
+    local: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leadership, "BARRIER_SECONDS", 0.0)
+    monkeypatch.setattr(leadership, "LEAST", 0.0)
+
+    async def act(one: Reached) -> None:
+        cluster, leader = one.running.configuration.current, one.running.leadership
+        instance = next(iter(cluster.instances.values()))
+        wants = {f"instance/{instance.uuid}": "exclusive"}
+        second = {"owner": "play-2", "livelock": "play-2", "wants": wants, "time_limit": 60}
+        with livelock(one.running.where, "play-2"):
+            with livelock(one.running.where, "play-1"):
+                await one.ask("POST", "/2/hold", {"owner": "play-1", "livelock": "play-1", "wants": wants})
+                waiting = asyncio.create_task(one.refused("POST", "/2/hold", second))
+                await asyncio.sleep(0.2)
+                leader._kept = Kept(Epoch(5, "five"), cluster.cluster.master_node, 1)
+                leader._waits = frozenset({instance.primary_node})
+            status, text = await asyncio.wait_for(waiting, 30)
+            assert status == 409
+            assert "another controller led before epoch 5 (five)" in text
 
     local(act)
 
