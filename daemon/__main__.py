@@ -175,7 +175,7 @@ def _statement(options: argparse.Namespace) -> leadership.Statement:
 
 
 def _signature() -> str:
-    return f"roundsmand, pid {os.getpid()}"
+    return f"{store.DAEMON}{os.getpid()}"
 
 
 def _say_wait(lock: int, reason: str) -> None:

@@ -60,12 +60,10 @@ def add(routes: APIRouter, service: Service) -> None:
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
         if body.is_emergency:
             auditing.add_text("in an emergency: steps of another controller are not waited for")
-        else:
-            await _clear(service, body)
+        await _clear(service, body)
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
-        if not body.is_emergency:
-            # What was so before the locks were waited for may be so no more.
-            await _clear(service, body)
+        # What was so before the locks were waited for may be so no more.
+        await _clear(service, body)
         held = service.desk.table.locks_of(owner)
         return Json({lock: mode.value for lock, mode in held.items()})
 
@@ -83,14 +81,14 @@ def add(routes: APIRouter, service: Service) -> None:
 
 
 async def _clear(service: Service, body: Hold) -> None:
-    """Wait until no step of another controller is at work on the instances of a hold.
+    """Wait until no step of another controller is at work on the instances of a hold, save in an emergency.
 
     Raises:
         Refused: that cannot be told.
     """
     cluster = service.configuration.current
     instances = locks.objects(body.wants, "instance", known=cluster.instances)
-    if instances:
+    if instances and not body.is_emergency:
         await service.leadership.clear(instances, locks.objects(body.wants, "node", known=cluster.nodes))
 
 

@@ -32,7 +32,7 @@ PATH = "/1/configuration-copy"
 SECONDS = 20.0
 """For the answer to a part; the node writes it to its disk."""
 LEAST, SHARE = 1.0, 60.0
-"""Seconds from one copy to the next, at the least, and so many times the processor time that making one took."""
+"""Seconds from one copy to the next: at least so many, and so many times the processor time that making one took."""
 FIRST, MOST = 5.0, 60.0
 """Seconds until a try that failed is repeated, doubled each time, and at the most."""
 PATIENCE = 3
@@ -151,16 +151,24 @@ class Copying:
         copy = await self._made()
         cluster_key = await self._thread.write(self._where.hmac_key.read_bytes)
         key = signing.node_key(cluster_key, node.uuid)
+        last = await self._transfer(copy, node, port, key=key)
+        candidate.lacks = await self._thread.write(self._lacked, last.lacks)
+        if last.refusal:
+            raise errors.Refused(last.refusal)
+        candidate.kept, candidate.confirmed = copy.stamp, time.time()
+
+    async def _transfer(self, copy: Copy, node: clusters.Node, port: int, *, key: bytes) -> copies.Received:
+        """Send the parts that the node wants; returns its last answer, a refusal or that it has the whole copy.
+
+        Raises:
+            RoundsmanError, OSError: a part gets no answer, or the node wants parts in no order.
+        """
         offset, restarts = 0, 0
         while True:
             part = self._part(copy, node.uuid, offset)
             received = await _posted(node, port, part, key=key)
-            candidate.lacks = await self._thread.write(self._lacked, received.lacks)
-            if received.refusal:
-                raise errors.Refused(received.refusal)
-            if received.wanted >= len(copy.data):
-                candidate.kept, candidate.confirmed = copy.stamp, time.time()
-                return
+            if received.refusal or received.wanted >= len(copy.data):
+                return received
             if received.wanted not in {0, offset + len(part.data)}:
                 raise errors.Failed("the node wants a part that is not the next one")
             restarts += received.wanted == 0
@@ -180,19 +188,20 @@ class Copying:
                 loop = asyncio.get_running_loop()
                 if (rest := self._rests_until - loop.time()) > 0:
                     await asyncio.sleep(rest)
-                epoch = self._epoch()
-                number = epoch.number if epoch is not None else 0
                 # The file has this version, or a later one.
-                stamp = copies.Stamp(number, self._configuration.current.serial_no, int(time.time()))
+                stamp = copies.Stamp(*self._version(), int(time.time()))
                 self._newest, spent = await self._thread.write(_made, self._where, stamp)
                 self._rests_until = loop.time() + max(LEAST, SHARE * spent)
             assert self._newest is not None
             return self._newest
 
     def _is_newest(self) -> bool:
-        epoch, newest = self._epoch(), self._newest
-        version = (epoch.number if epoch is not None else 0, self._configuration.current.serial_no)
-        return newest is not None and newest.stamp.version >= version
+        return self._newest is not None and self._newest.stamp.version >= self._version()
+
+    def _version(self) -> tuple[int, int]:
+        """The version of the configuration as it is now, as a stamp has it."""
+        epoch = self._epoch()
+        return (epoch.number if epoch is not None else 0), self._configuration.current.serial_no
 
     def _lacked(self, lacks: Sequence[str]) -> tuple[str, ...]:
         """What a node lacks of that this controller has."""

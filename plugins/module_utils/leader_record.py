@@ -12,6 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Iterator, Optional
 
+from . import durable_names
 from .domain.agent import epochs, votes
 from .domain.values import errors
 from .storage import node_boot
@@ -111,12 +112,7 @@ def _write(path: pathlib.Path, kept: epochs.Kept) -> None:
             file.write(json.dumps(votes.document(kept)).encode())
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(str(path.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable_names.replace(temporary, path)
     except OSError as error:
         raise errors.StoreFailed(f"{path}: {error.strerror}") from error
 

@@ -174,7 +174,7 @@ def test_a_working_directory_that_is_gone_is_for_the_plain_command_to_complain_o
         for is_so in (True, False)
     )
     assert found.returncode == plain.returncode != 0
-    assert "not warm: the warm server does not take it: [Errno 2]" in found.stderr
+    assert "not warm: the warm server did not accept it: [Errno 2]" in found.stderr
     warm.succeed()
 
 
@@ -223,7 +223,7 @@ def test_a_terminal_that_hangs_up_ends_the_run_unless_that_is_ignored(warm: warm
 def test_on_the_terminal_of_a_shell_the_plain_command_runs_and_says_so(warm: warming.Warm) -> None:
     child = _on_terminal(warm, ["/bin/sh", "-c", '"$@"; exit $?', "sh", *warm.command(PAUSE)])
     child.expect("Go on")
-    assert "not warm: the warm server does not take it: its terminal is that of another process too" in child.before
+    assert "not warm: the warm server did not accept it: its terminal is that of another process too" in child.before
     child.sendline("")
     assert _end(child)[1:] == (0, None)
 

@@ -57,7 +57,7 @@ OF_LEADING = (
         "the epoch is not durable on the node",
         (
             Edit(RECORD, "            os.fsync(file.fileno())\n", ""),
-            Edit(RECORD, "            os.fsync(folder)\n", "            pass\n"),
+            Edit(RECORD, "        durable_names.replace(temporary, path)\n", "        temporary.replace(path)\n"),
         ),
     ),
     Mutant(

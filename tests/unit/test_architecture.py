@@ -104,7 +104,7 @@ ALSO = {
     ("plugins.module_utils.leader_record", "plugins.module_utils.storage.node_boot"),
     *(
         ("plugins.module_utils.monitoring.copying", f"plugins.module_utils.{n}")
-        for n in ("leader_record", "node_settings")
+        for n in ("durable_names", "leader_record", "node_settings")
     ),
     *(
         ("plugins.module_utils.monitoring.collectors.drbd", f"plugins.module_utils.storage.{n}")

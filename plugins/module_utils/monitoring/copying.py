@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Optional
 
-from .. import leader_record, node_settings
+from .. import durable_names, leader_record, node_settings
 from ..domain.agent import copies, epochs
 from ..domain.values import errors
 
@@ -138,9 +138,4 @@ class Keeper:
             raise errors.InvalidInput("the parts do not make the copy that they are of")
         with self._new.open("rb") as file:
             os.fsync(file.fileno())
-        self._new.replace(self._path)
-        folder = os.open(str(self._path.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable_names.replace(self._new, self._path)

@@ -1,4 +1,4 @@
-"""In which boot this node is: what is told of a node, or ordered, may be of a boot before."""
+"""In which boot this node is: reports and orders may be of an earlier one."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..cluster import cluster as clusters
 
 NO_CLUSTER = "; create a cluster with `roundsman cluster init`, or restore one with `roundsman config import FILE`"
+DAEMON = "roundsmand, pid "
+"""How a daemon signs the lock, with its process id."""
 WAITS = (
     "which waits for the votes of nodes (`journalctl -u roundsmand` says for which). To power nodes on after a loss of "
     "power, stop it, run `roundsman cluster epo --on --all`, and start it again"
@@ -158,7 +160,7 @@ def waiting(where: tree.Tree) -> str:
         signed = where.config_lock.read_text(errors="replace").strip()
     except OSError:
         return ""
-    process = re.match(r"roundsmand, pid ([0-9]+), ", signed)
+    process = re.match(rf"{DAEMON}([0-9]+), ", signed)
     return signed if process is not None and Path("/proc", process[1]).is_dir() else ""
 
 

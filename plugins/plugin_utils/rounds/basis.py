@@ -18,7 +18,7 @@ class Basis:
 
     Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are no targets; of those to
     avoid the `recovered` ones say Ok since an incident of them failed: they are a last resort for an instance that has
-    a replica there. `evidence` says of the instances of nodes that cannot be asked whether their replicas count as in
+    a replica there. `evidence` has, of the instances of nodes that cannot be asked, whether their replicas count as in
     sync.
     """
 

@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def controller(root: Path) -> tree.Tree:
+    """What a daemon needs to start: its key and a configuration."""
+    where = tree.Tree(root)
+    where.lib.mkdir(parents=True)
+    where.hmac_key.write_bytes(b"k" * 32)
+    where.hmac_key.chmod(0o600)
+    store.write(where.config, small_cluster.make())
+    return where
+
+
 @pytest.mark.parametrize(("name", "mode"), [("var/lib/roundsman/hmac.key", 0o444), ("etc/roundsman/bmc.json", 0o640)])
 def test_the_daemon_refuses_to_start_on_a_secret_that_others_can_read_and_its_log_says_which(
     tmp_path: Path, name: str, mode: int
@@ -49,10 +59,7 @@ def test_the_daemon_refuses_to_start_on_a_secret_that_others_can_read_and_its_lo
 def test_a_stored_filter_that_matches_no_job_is_named_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
+    where = controller(tmp_path)
     stored = job_filters.Filter("f1", 0, 0, (("opcode", ["=~", "OP_ID", "(|)" * 60 + "~"]),), job_filters.Action.PAUSE)
     store.write(where.config, dataclasses.replace(small_cluster.make(), filters={"f1": stored}))
     service.assemble(where, limit=1)
@@ -89,11 +96,7 @@ def test_a_start_without_votes_is_confirmed(alone: str, capsys: pytest.CaptureFi
 def test_where_another_controller_leads_the_daemon_ends_with_its_own_exit_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
-    store.write(where.config, small_cluster.make())
+    where = controller(tmp_path)
 
     async def begin(_: object, statement: leadership.Statement, **__: object) -> NoReturn:
         assert statement == leadership.Statement(no_voting=True, is_restored=True)
@@ -116,11 +119,7 @@ def test_where_another_controller_leads_the_daemon_ends_with_its_own_exit_status
 def test_a_daemon_that_starts_takes_back_that_another_controller_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
-    store.write(where.config, small_cluster.make())
+    where = controller(tmp_path)
     not_leading.note(where, "another one")
 
     async def begin(*_: object, **__: object) -> NoReturn:
@@ -136,11 +135,7 @@ def test_a_daemon_that_starts_takes_back_that_another_controller_leads(
 def test_while_a_daemon_waits_for_votes_commands_and_plays_by_hand_are_told_so_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
-    store.write(where.config, small_cluster.make())
+    where = controller(tmp_path)
     told: list[str] = []
 
     async def begin(*_: object, on_wait: Callable[[str], None]) -> None:
@@ -195,11 +190,7 @@ def test_a_dry_run_prints_what_a_start_would_do_and_leaves_everything_as_it_was(
     step: Step,
     status: int,
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
-    store.write(where.config, small_cluster.make())
+    where = controller(tmp_path)
     not_leading.note(where, "another one")
 
     async def preview(_: object, statement: leadership.Statement) -> tuple[Step, list[str]]:
@@ -245,11 +236,7 @@ def test_a_dry_run_by_root_leaves_nothing_that_the_daemon_cannot_write(monkeypat
 def test_a_move_of_the_master_role_by_root_gives_up_roots_rights_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts the helper programs that the configuration names, which the account of the daemon can write."""
     with other_users.open_folder() as root:
-        where = tree.Tree(root)
-        where.lib.mkdir(parents=True)
-        where.hmac_key.write_bytes(b"k" * 32)
-        where.hmac_key.chmod(0o600)
-        store.write(where.config, small_cluster.make())
+        where = controller(root)
         others_folders.give(root)
         told, tell = os.pipe()
 
@@ -274,11 +261,7 @@ def test_a_move_of_the_master_role_by_root_gives_up_roots_rights_for_good(monkey
 def test_a_move_of_the_master_role_is_in_the_audit_log_with_the_user_who_ran_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    where.hmac_key.write_bytes(b"k" * 32)
-    where.hmac_key.chmod(0o600)
-    store.write(where.config, small_cluster.make())
+    where = controller(tmp_path)
     steps = [Step.WAIT, Step.BEGIN, Step.BEGIN]
 
     async def run(*_: object, **__: object) -> tuple[Step, list[str]]:

@@ -33,9 +33,9 @@ _ANSWERED = frozenset(("node", "nonce", "stamp", "wanted", "refusal", "lacks"))
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Stamp:
-    """Which configuration a copy is of, later ones being greater: the number of the epoch, 0 without one, the serial.
+    """Which configuration a copy is of: the number of the epoch, 0 without one, and the serial number.
 
     `made` is when the copy was made (unix seconds).
     """
@@ -96,13 +96,7 @@ def stamp_of(data: bytes) -> Stamp:
 
     Raises: errors.InvalidInput.
     """
-    head = _HEAD.match(data)
-    if head is None:
-        raise errors.InvalidInput("it does not begin as a copy of a configuration")
-    try:
-        return _stamp(json.loads(head[0]))
-    except ValueError as error:
-        raise errors.InvalidInput("its first line is damaged: {}".format(error)) from error
+    return _taken_apart(data)[0]
 
 
 def opened(data: bytes, *, cluster_key: bytes) -> Tuple[bytes, Stamp]:
@@ -110,11 +104,9 @@ def opened(data: bytes, *, cluster_key: bytes) -> Tuple[bytes, Stamp]:
 
     Raises: errors.InvalidInput: it is none, was damaged, or no controller with this cluster key has made it.
     """
-    stamp = stamp_of(data)
-    head = _HEAD.match(data)
-    assert head is not None
-    packed = data[head.end() :]
-    if not hmac.compare_digest(_head(stamp, packed, cluster_key=cluster_key), head[0]):
+    stamp, head = _taken_apart(data)
+    packed = data[len(head) :]
+    if not hmac.compare_digest(_head(stamp, packed, cluster_key=cluster_key), head):
         raise errors.InvalidInput("its seal is not of this cluster's key: it was damaged, or made by somebody else")
     unpacker = zlib.decompressobj()
     configuration = unpacker.decompress(packed, MOST)
@@ -197,6 +189,17 @@ def received(data: bytes, *, key: bytes, asked: Part) -> Received:
     stamp = None if found["stamp"] is None else _stamp(found["stamp"])
     wanted, refusal = _number(found["wanted"], asked.size), votes.text(found["refusal"])
     return Received(asked.node, asked.nonce, stamp, wanted, refusal, tuple(lacks))
+
+
+def _taken_apart(data: bytes) -> Tuple[Stamp, bytes]:
+    """The stamp of a copy, and the line that holds it."""
+    head = _HEAD.match(data)
+    if head is None:
+        raise errors.InvalidInput("it does not begin as a copy of a configuration")
+    try:
+        return _stamp(json.loads(head[0])), head[0]
+    except ValueError as error:
+        raise errors.InvalidInput("its first line is damaged: {}".format(error)) from error
 
 
 def _head(stamp: Stamp, packed: bytes, *, cluster_key: bytes) -> bytes:

@@ -12,14 +12,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
+from ..disks import replicas
 from ..values import errors
 from . import signing
 from .epochs import HIGHEST, ID, Epoch, Kept
 
 LIMIT = 256 * 1024
 """Bytes of a sealed question or answer: the notes of 400 steps at work have room."""
-_BOOT = re.compile("(?:[0-9a-f-]{36})?")
-"""Steps name it in their environment."""
 _TIME = re.compile("[0-9]{1,12}")
 _QUESTION, _ANSWER = "leader-question", "leader-answer"
 _KEPT = frozenset(("number", "id", "master", "serial", "goes_on"))
@@ -110,10 +109,12 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
     steps = {text(name): text(note) for name, note in found["steps"].items()}
-    if _BOOT.fullmatch(text(found["boot"])) is None:
+    boot = text(found["boot"])
+    # Steps name it in their environment.
+    if boot and not replicas.is_boot_id(boot):
         raise errors.InvalidInput("the boot is no boot id")
     follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), text(found["refusal"])
-    return Answer(asked.node, asked.nonce, text(found["boot"]), follows, heard, refusal, steps)
+    return Answer(asked.node, asked.nonce, boot, follows, heard, refusal, steps)
 
 
 def document(followed: Optional[Kept]) -> Optional[Dict[str, Any]]:

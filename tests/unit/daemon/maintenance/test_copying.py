@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import copying, http_reads
-from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import copying as agents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
 from tests.unit.daemon import twins
+from tests.unit.daemon.maintenance import voters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -65,38 +65,13 @@ class Candidates:
 
 @contextlib.asynccontextmanager
 async def answering(running: service.Service) -> AsyncIterator[Candidates]:
-    settings = {
-        node.name: node_settings.load({"ROUNDSMAN_ROOT": str(node.root)}) for node in twins.lab_of(running).nodes()
-    }
+    settings = voters.node_settings_of(running)
     found = Candidates(
         {name: agents.Keeper(node) for name, node in settings.items()},
         {name: node.root for name, node in settings.items()},
     )
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        name = "node" + writer.get_extra_info("sockname")[0].rpartition(".")[2]
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            assert head.startswith(f"POST {copying.PATH} ")
-            length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
-            status, body = await found.answer(name, await reader.readexactly(length))
-            writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "0.0.0.0", 0)
-    cluster = running.configuration.current
-    addresses = [
-        membership.NodeStands(dataclasses.replace(node, primary_ip=f"127.88.0.{node.name.removeprefix('node')}"))
-        for node in cluster.nodes.values()
-    ]
-    port = server.sockets[0].getsockname()[1]
-    stands = changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, agent_port=port))
-    await running.configuration.commit(lambda _: [*addresses, stands])
-    try:
+    async with voters.answering(running, found.answer, path=f"{copying.PATH} "):
         yield found
-    finally:
-        server.close()
 
 
 async def pause(running: service.Service, text: str) -> None:
@@ -121,6 +96,11 @@ class Scenario:
         while not is_so():
             assert time.monotonic() < end, self.copying.listed()
             await asyncio.sleep(0.005)
+
+    async def problem(self) -> str:
+        """What is wrong with the first copy, once a person hears of it."""
+        await self.until(lambda: self.copying.listed()[0]["problem"] is not None)
+        return str(self.copying.listed()[0]["problem"])
 
     def are_newest(self) -> bool:
         return all(entry["is_newest"] for entry in self.copying.listed())
@@ -213,8 +193,7 @@ def test_what_does_not_arrive_is_said_after_some_tries_and_tried_again(
 ) -> None:
     async def act(scenario: Scenario) -> None:
         scenario.candidates.statuses["node2"] = status
-        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
-        assert scenario.copying.listed()[0]["problem"].startswith(text)
+        assert (await scenario.problem()).startswith(text)
         scenario.changed.clear()
         del scenario.candidates.statuses["node2"]
         await scenario.until(scenario.are_newest)
@@ -226,10 +205,7 @@ def test_what_does_not_arrive_is_said_after_some_tries_and_tried_again(
 
 def test_a_name_that_no_node_has_is_said(running: service.Service) -> None:
     async def act(scenario: Scenario) -> None:
-        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
-        assert scenario.copying.listed()[0]["problem"] == (
-            "there is no node node9: correct `configuration_copies` in roundsmand.json"
-        )
+        assert await scenario.problem() == ("there is no node node9: correct `configuration_copies` in roundsmand.json")
 
     play(running, act, "node9")
 
@@ -286,8 +262,7 @@ def test_a_configuration_that_was_damaged_on_the_disk_takes_no_place_of_a_good_c
         content[-5] ^= 1
         running.where.config.write_bytes(content)
         scenario.copying.wake()
-        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
-        assert "checksum does not fit" in scenario.copying.listed()[0]["problem"]
+        assert "checksum does not fit" in await scenario.problem()
         text, _ = copies.opened(scenario.candidates.copy("node2"), cluster_key=running.where.hmac_key.read_bytes())
         document.unseal(text)
 
@@ -300,8 +275,7 @@ def test_a_name_that_no_host_can_have_ends_no_daemon(running: service.Service, m
             raise UnicodeError("label too long")
 
         monkeypatch.setattr(http_reads, "post", fail)
-        await scenario.until(lambda: scenario.copying.listed()[0]["problem"] is not None)
-        assert scenario.copying.listed()[0]["problem"] == "label too long"
+        assert await scenario.problem() == "label too long"
 
     play(running, act, "node2")
 

@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Kept
@@ -77,17 +77,40 @@ class Voters:
 
 @contextlib.asynccontextmanager
 async def voting(running: service.Service) -> AsyncIterator[Voters]:
-    """Have all nodes of a lab vote, at 127.88.0.0/24, and a controller that knows that."""
-    lab = twins.lab_of(running)
-    settings = {node.name: node_settings.load({"ROUNDSMAN_ROOT": str(node.root)}) for node in lab.nodes()}
+    """Have all nodes of a lab vote, and a controller that knows that."""
+    settings = node_settings_of(running)
     voters = Voters({name: following.Follower(found) for name, found in settings.items()}, settings=settings)
+
+    async def answer(name: str, data: bytes) -> tuple[int, bytes]:
+        # Tests give nodes another answer later.
+        return await voters.answer(name, data)
+
+    async with answering(running, answer):
+        yield voters
+
+
+def node_settings_of(running: service.Service) -> dict[str, node_settings.Settings]:
+    """The settings of the nodes of a lab, by name."""
+    nodes = twins.lab_of(running).nodes()
+    return {node.name: node_settings.load({"ROUNDSMAN_ROOT": str(node.root)}) for node in nodes}
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    running: service.Service, answer: Callable[[str, bytes], Awaitable[tuple[int, bytes]]], *, path: str = ""
+) -> AsyncIterator[None]:
+    """Have the agents of all nodes of a lab at 127.88.0.0/24, and a controller that knows that.
+
+    `answer` gives the status and the body for the name of a node and the body of a request, which is for `path`.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         name = "node" + writer.get_extra_info("sockname")[0].rpartition(".")[2]
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            assert head.startswith(f"POST {path}")
             length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
-            status, body = await voters.answer(name, await reader.readexactly(length))
+            status, body = await answer(name, await reader.readexactly(length))
             writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)
             await writer.drain()
         writer.close()
@@ -102,6 +125,6 @@ async def voting(running: service.Service) -> AsyncIterator[Voters]:
     stands = changes.SettingsStand(replace(head.maintenance.settings, agent_port=port))
     await running.configuration.commit(lambda _: [*told, stands])
     try:
-        yield voters
+        yield
     finally:
         server.close()

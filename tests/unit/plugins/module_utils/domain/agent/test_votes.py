@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epo
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.votes import Answer, Question
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 
-BOOT = "b" * 36
+BOOT = "0c1d2e3f-0000-4000-8000-00000000000a"
 KEY, NODE, NOW = b"k" * 64, "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11", 1_800_000_000
 OFFER = Kept(Epoch(5, "five"), NODE, 7, goes_on=frozenset({"four"}))
 QUESTION = Question(NODE, "nonce", BOOT, OFFER)
