@@ -49,7 +49,8 @@ class ActionModule(module_answers.Action):
         name, primary = str(options["instance"]["name"]), _node(options["primary"])
         generations: tuple[str, ...] = ()
         old = _node(options["old"]) if options["old"].get("disks") else None
-        kept = replacements.kept(name, primary, old) if options["starts"] or options["may_stay"] else ""
+        says_kept = options["starts"] or options["may_stay"]
+        kept = replacements.kept(name, primary, old, options["recorded"]) if says_kept else ""
         if options["starts"]:
             peer = old or replacements.Node(str(options["old"]["name"]), None)
             objection = starts.objection(

@@ -254,7 +254,7 @@ def replace_disks(world: World, run: Path, step: dict[str, Any]) -> Play:
         yield from tried(world, instance, old, partial(found.standby, old))
     judged = asked(world, instance, old) if hears_old else None
     ours, recorded = asked(world, instance, primary), step["old_generations"]
-    kept = replacements.kept(name, ours, judged) if old != new else ""
+    kept = replacements.kept(name, ours, judged, recorded) if old != new else ""
     if objection := replacements.objection(name, ours, judged, recorded, may_stay=old != new):
         raise PlayFailed(objection)
     yield RECORD

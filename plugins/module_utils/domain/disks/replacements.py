@@ -99,12 +99,17 @@ def is_left(mine: Replica, other: Replica, node: str) -> bool:
     return is_superseded(mine, other, node) or (is_idle and _has_gone_on(mine, other, node))
 
 
-def kept(instance: str, primary: Node, old: Optional[Node]) -> str:
-    """What a replica that is left might have that the primary has gone on without, and how it is removed; or ''."""
+def kept(instance: str, primary: Node, old: Optional[Node], recorded: Sequence[str] = ()) -> str:
+    """What a replica that is left might have that the primary has gone on without, and how it is removed; or ''.
+
+    One that has a generation that was `recorded` was not written since, and has nothing that the primary has not.
+    """
     if old is None:
         return ""
-    for mine, other in zip(primary.replicas or (), old.replicas or ()):  # noqa: B905 - Python 3.9 has no strict
-        if is_left(mine, other, old.name) and not _is_not_newer(mine, other):
+    ours, theirs = primary.replicas or (), old.replicas or ()
+    for mine, other, known in zip(ours, theirs, _by_disk(recorded, len(ours))):  # noqa: B905 - Python 3.9 has no strict
+        is_older = _is_not_newer(mine, other) or _is_recorded(other, known)
+        if is_left(mine, other, old.name) and not is_older:
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have writes that no other replica has: it "
                 f"is kept there. If nobody needs them, run `roundsman instance repair-disks {instance} --discard "

@@ -243,6 +243,8 @@ def test_a_replica_that_was_never_promoted_since_it_had_its_peer_holds_no_replac
     assert replacements.objection("web1", primary, secondary), "nothing of it is removed"
     assert replacements.objection("web1", primary, secondary, may_stay=True) == ""
     assert "`roundsman instance repair-disks web1 --discard node2`" in replacements.kept("web1", primary, secondary)
+    assert replacements.kept("web1", primary, secondary, STRANGERS) == "", "it was not written since it was recorded"
+    assert replacements.kept("web1", primary, secondary, STRANGERS * 2), "it has one disk"
     for changed in (
         {"role": "Primary"},
         {"generation": THEIRS},
