@@ -21,6 +21,8 @@ from .serving import bounded_serving, head_requests, peer_sockets, readiness, tc
 if TYPE_CHECKING:
     import socket
 
+    from fastapi import APIRouter
+
     from .service import Service
 
 LOG = logging.getLogger(__name__)
@@ -46,16 +48,21 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
     app.add_middleware(read_only.Guard, read_only=service.read_only)
     if door is not Door.PUBLIC:
         # Before the public ones: `/` is Ganeti's here.
-        app.include_router(local.top())
-        app.include_router(local.router(service, door=door))
+        _include(app, local.top())
+        _include(app, local.router(service, door=door))
         documentation.install(app)
         app.add_middleware(auditing.Audit)
     if door is Door.PUBLIC:
         # Uptime checks ask so.
         app.add_middleware(head_requests.HeadAsGet)
     if door is not Door.REMOTE:
-        app.include_router(public.router(service, is_local=door is Door.SOCKET))
+        _include(app, public.router(service, is_local=door is Door.SOCKET))
     return app
+
+
+def _include(app: FastAPI, router: APIRouter) -> None:
+    """Take a router's routes as they are: FastAPI's `include_router` would build each of them once more."""
+    app.router.routes.extend(router.routes)
 
 
 async def serve(service: Service, *, bind: str, port: int, ready: int | None) -> None:
