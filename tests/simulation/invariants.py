@@ -252,11 +252,12 @@ class Watch:
         nodes of an unfinished migration answer: until then nobody knows.
         """
         world = self._world
+        opcodes_before = before.opcodes if before is not None else ()
+        ended_before = {index for index, opcode in enumerate(opcodes_before) if opcode.status in values.FINAL}
         for index, opcode in enumerate(job.opcodes):
             run = service.queue._ports.store.run_folder(job.id, index)
             process = world.processes.get(run)
-            had_ended = before is not None and _has_ended(before, index)
-            if had_ended or not _has_ended(job, index) or process is None or not process.leaves_unknown:
+            if index in ended_before or not _has_ended(job, index) or process is None or not process.leaves_unknown:
                 continue
             is_judged = opcode.kind in RUNS and len(world.controllers) == 1 and process.instance not in world.misplaced
             if is_judged and world.looks.get(run, True) and not self._is_on_record(service, process.instance):
