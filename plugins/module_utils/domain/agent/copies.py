@@ -135,14 +135,6 @@ def sealed_part(part: Part, *, key: bytes, now: int) -> bytes:
     return signing.sign(json.dumps({"kind": _PART, **fields}), key=key, now=now).encode()
 
 
-def is_part(data: bytes) -> bool:
-    """Whether a message that nobody has verified yet claims to be a part."""
-    try:
-        return bool(json.loads(signing.read_envelope(data).msg).get("kind") == _PART)
-    except (errors.ReportRejected, ValueError, RecursionError, AttributeError):
-        return False
-
-
 def part(data: bytes, *, key: bytes, node: str) -> Part:
     """Read a part that the controller signed for this node (UUID).
 
