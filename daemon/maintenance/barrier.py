@@ -44,15 +44,14 @@ class Barrier:
         self._read_power = read_power
         self.waits: frozenset[str] = frozenset()
         """The nodes that have not answered yet that they follow this controller and that no step is at work."""
-        self._stated: dict[str, float] = {}
+        self._past: dict[str, float] = {}
         self._power: dict[str, tuple[float, power.State]] = {}
         self._reading = asyncio.Lock()
         self._replies: dict[str, votes.Answer] = {}
 
-    def restore(self, waits: frozenset[str]) -> None:
-        """Wait for the nodes that a controller of before waited for; what people have stated until now is of before."""
-        self.waits = waits
-        self._stated = {node.uuid: node.off_confirmed for node in self._configuration.current.nodes.values()}
+    def forget_statements(self) -> None:
+        """What people have stated until now of nodes that are off does not count: another controller may have led."""
+        self._past = {node.uuid: node.off_confirmed for node in self._configuration.current.nodes.values()}
 
     def raise_for(self, nodes: frozenset[str]) -> None:
         """Wait for these nodes, because another controller led; what BMCs have read until now is of before."""
@@ -60,8 +59,15 @@ class Barrier:
         self._power.clear()
 
     def hear(self, answers: Mapping[str, votes.Answer], *, without_agents: Collection[str]) -> None:
-        """Note what nodes answered; those that have never had an agent cannot answer, and are not waited for."""
+        """Note what nodes answered; those that have never had an agent cannot answer, and are not waited for.
+
+        What was stated, or read of its power, before a node answered says nothing of it any more.
+        """
+        known = self._configuration.current.nodes
         self._replies |= answers
+        self._past |= {uuid: known[uuid].off_confirmed for uuid in answers.keys() & known.keys()}
+        for uuid in answers.keys() & self._power.keys():
+            del self._power[uuid]
         self.waits -= frozenset(without_agents)
 
     def still(self, epoch: epochs.Epoch) -> frozenset[str]:
@@ -110,10 +116,11 @@ class Barrier:
     def _off_since_start(self) -> set[str]:
         """The nodes that are known to be off by what their BMCs, or people, have said since this daemon began.
 
-        What is on record may be older: another controller may have powered a node on since this folder was copied.
+        They have not answered since then. What is on record may be older: another controller may have powered a node on
+        since this folder was copied.
         """
         nodes = [node for node in self._configuration.current.nodes.values() if known_off.is_known_off(node)]
-        stated = {node.uuid for node in nodes if node.off_confirmed not in {0.0, self._stated.get(node.uuid)}}
+        stated = {node.uuid for node in nodes if node.off_confirmed not in {0.0, self._past.get(node.uuid)}}
         return stated | {node.uuid for node in nodes if self._state(node.uuid) is power.State.OFF}
 
     def _state(self, uuid: str) -> power.State:

@@ -211,7 +211,9 @@ class Leadership(parts.Part):
         voters = [node for node in self._voters() if not (statement.is_master_off and node.uuid == master)]
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
-        self._barrier.restore(here.waits if here is not None else frozenset())
+        self._barrier.waits = here.waits if here is not None else frozenset()
+        if self._kept is None:
+            self._barrier.forget_statements()
         self._confirmed = dict(here.boots) if here is not None and not statement.no_voting else {}
         candidate = leading.Candidate(
             me=statement.master or master,
@@ -479,6 +481,8 @@ class Leadership(parts.Part):
         is_above = all(kept.epoch.number < self._number(start) for kept in lost)
         if start.step is not leading.Step.BEGIN or not is_above:
             return False
+        if not leading.may_fence(self.epoch, start.voter.voters, start.poll.follows):
+            self._barrier.forget_statements()
         step, reason = await self._offer(start)
         # Nodes that have promised refuse the epoch of before, or follow the new one at the next round.
         self.wake()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership
 
     from tests.unit.daemon.maintenance import voters
 
@@ -260,5 +263,90 @@ def test_a_restart_waits_for_no_silent_node(running: service.Service) -> None:
         await first.start()
 
         assert await refusal(await first.start(), running) == ""
+
+    run(running, scenario)
+
+
+async def stated_off(nodes: voters.Voters, first: Controller, folder: Path) -> tuple[Leadership, str]:
+    """A copy of a controller that has taken over; the name of a secondary without a BMC that was stated off since."""
+    second, name = await taken_over(nodes, first, folder)
+    running = first.running
+    node = running.configuration.current.node(name)
+    bare = dataclasses.replace(node, ndparams={**node.ndparams, "oob_program": "!"})
+    await running.configuration.commit(lambda _: [membership.NodeStands(bare)])
+    made = await second.start()
+    stated = changes.NodeOffConfirmed(node.uuid, at=6.0, by="bob")
+    await running.configuration.commit(lambda _: [stated])
+    return made, name
+
+
+def others(running: service.Service, off: str) -> list[str]:
+    """The nodes without this one, and those of the only instance last."""
+    (instance,) = running.configuration.current.instances.values()
+    its = {running.configuration.current.node_name(uuid) for uuid in instance.nodes}
+    names = {node.name for node in running.configuration.current.nodes.values()}
+    return [*sorted(names - its), *sorted(its - {off})]
+
+
+def test_what_a_person_stated_of_a_node_is_kept_when_the_daemon_begins_an_epoch_above(
+    running: service.Service, tmp_path: Path
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made, name = await stated_off(nodes, first, tmp_path / "copy")
+        assert await refusal(made, running) == ""
+        master = running.configuration.current.cluster.master_node
+        for number in (20, 30):
+            nodes.follow(others(running, name)[0], Kept(Epoch(number, "liar"), master, 1))
+            made._again_at = -math.inf
+
+            await made.step()
+
+            assert made.epoch is not None
+            assert made.epoch.number == number + 1
+            assert await refusal(made, running) == ""
+
+    run(running, scenario)
+
+
+def test_what_a_person_stated_is_asked_again_where_another_controller_may_have_led_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = twins.assemble(twins.lab(tmp_path, nodes=5, instances=1), monkeypatch)[0]
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made, name = await stated_off(nodes, first, tmp_path / "copy")
+        assert await refusal(made, running) == ""
+        await made.step()
+        led, silent, *_ = others(running, name)
+        another = Kept(Epoch(20, "another"), running.configuration.current.cluster.master_node, 1)
+        for each in (led, others(running, name)[2]):
+            nodes.follow(each, another)
+        nodes.silent |= {silent}
+
+        await made.step()
+
+        assert made.epoch is not None
+        assert made.epoch.number == 21
+        told = await refusal(made, running)
+        assert f"{name} is recorded as off, but it has no BMC" in told
+
+    run(running, scenario)
+
+
+def test_a_node_that_has_answered_since_it_was_stated_off_is_waited_for(
+    running: service.Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        (instance,) = running.configuration.current.instances.values()
+        made, name = await stated_off(nodes, first, tmp_path / "copy")
+        monkeypatch.setenv(leader_record.VARIABLE, str(controller_epoch.load(first.where)))
+        with instance_lock.held(instance.name, nodes.settings[name].root, opcode="7-1"):
+            nodes.silent -= {name}
+            await made._offered([running.configuration.current.node(name)])
+            assert re.search(f"{name} still works on it: .*opcode 7-1", await refusal(made, running))
+            nodes.silent |= {name}
+            again = changes.NodeOffConfirmed(running.configuration.current.node(name).uuid, at=7.0, by="bob")
+            await running.configuration.commit(lambda _: [again])
+            assert await refusal(made, running) == ""
 
     run(running, scenario)
