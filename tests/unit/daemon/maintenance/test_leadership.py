@@ -19,6 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
+from tests.unit.daemon.maintenance import voters
 from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, run, until, wait_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
 
-    from tests.unit.daemon.maintenance import voters
 
 NOBODY_VOTES = Statement(no_voting=True)
 
@@ -191,7 +191,7 @@ def test_a_start_waits_while_most_nodes_are_silent_and_says_what_ends_the_wait(r
 def test_a_person_ends_the_wait_with_a_statement(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.silent |= {"node1", "node2"}
-        nodes.follow("node3", Kept(Epoch(6, "another"), "", 1))
+        nodes.follow("node3", Kept(Epoch(6, "another"), voters.ELSEWHERE, 1))
 
         made = await first.start(NOBODY_VOTES)
 
@@ -293,7 +293,7 @@ def test_a_node_that_has_voted_counts_as_silent_when_no_agent_listens_on_it(runn
         made = await first.start()
         await made.step()
         nodes.old |= {"node1", "node2"}
-        nodes.follow("node3", Kept(Epoch(9, "another"), "", 1))
+        nodes.follow("node3", Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
 
         await made.step()
 
@@ -553,7 +553,7 @@ def test_a_controller_whose_offers_are_lost_again_and_again_does_not_take_them_f
 
 def test_a_node_that_claims_the_highest_number_does_not_use_it_up(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        nodes.claims("node2", Kept(Epoch(epochs.HIGHEST, "bad"), "", 1))
+        nodes.claims("node2", Kept(Epoch(epochs.HIGHEST, "bad"), voters.ELSEWHERE, 1))
 
         made = await first.start()
 

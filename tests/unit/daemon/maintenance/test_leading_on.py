@@ -16,6 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import controlle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
+from tests.unit.daemon.maintenance import voters
 from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, refusal, run, until
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
 
-    from tests.unit.daemon.maintenance import voters
 
 LIMIT = 60.0
 NOBODY_VOTES = Statement(no_voting=True)
@@ -48,7 +48,7 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         made = await first.start()
         await made.step()
-        later = Kept(Epoch(9, "another"), "", 1)
+        later = Kept(Epoch(9, "another"), voters.ELSEWHERE, 1)
 
         nodes.silent |= {"node1", "node2"}
         await made.step()
@@ -124,7 +124,7 @@ def test_a_node_that_claims_more_each_time_does_not_use_up_epochs(running: servi
         await made.step()
         seen = set()
         for number in range(10, 20):
-            nodes.claims("node2", Kept(Epoch(number, "liar"), "", 1))
+            nodes.claims("node2", Kept(Epoch(number, "liar"), voters.ELSEWHERE, 1))
             await made.step()
             seen.add(made.epoch)
         assert len(seen) == 1, "another one after minutes only"
@@ -210,7 +210,7 @@ def test_a_controller_that_was_replaced_fences_nobody_and_asks_all_nodes_soon(ru
         made = await first.start()
         await made.step()
         for name in ("node2", "node3"):
-            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+            nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
         nodes.silent |= {"node3"}
         made._awake.clear()
 
@@ -262,7 +262,7 @@ def test_a_controller_without_an_epoch_ends_when_most_nodes_follow_one(running: 
         made = await first.start()
         nodes.old.clear()
         for name in ("node1", "node2"):
-            nodes.follow(name, Kept(Epoch(1, "another"), "", 1))
+            nodes.follow(name, Kept(Epoch(1, "another"), voters.ELSEWHERE, 1))
 
         with pytest.raises(errors.NotLeading, match="this controller had no epoch"):
             await made.step()
@@ -282,7 +282,7 @@ def test_a_refused_order_is_counted_and_the_nodes_are_asked_soon(
         made.note_refusal("instance_state: LVM is broken")
         assert made.refused == 0
         for name in ("node1", "node2"):
-            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+            nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
 
         made.note_refusal("this node follows epoch 9 (another) and refuses epoch 1 (this): another controller")
 
@@ -345,7 +345,7 @@ def test_a_controller_that_was_replaced_never_names_the_boot_after_a_fence(runni
         await made.step()
         before = boots(running)
         for name in ("node1", "node2"):
-            nodes.follow(name, Kept(Epoch(9, "another"), "", 1))
+            nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
         twins.lab_of(running).node("node3").reboot()
 
         with pytest.raises(errors.NotLeading):
