@@ -19,7 +19,7 @@ from ..domain.values import errors
 if TYPE_CHECKING:
     import pathlib
 
-FILE = "var/lib/roundsman/configuration.copy"
+FILE = copies.FILE
 _FIRST = 1024
 """Bytes that hold the stamp of a copy."""
 

@@ -20,6 +20,8 @@ from ..values import errors
 from . import signing, votes
 from .epochs import HIGHEST, ID, Epoch
 
+FILE = "var/lib/roundsman/configuration.copy"
+"""Where a node keeps its copy."""
 PART = 128 * 1024
 """Bytes of a copy that one part carries: sealed, it is no longer than a question of who leads may be."""
 MOST = 256 * 1024 * 1024
