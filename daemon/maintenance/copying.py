@@ -170,7 +170,7 @@ class Copying:
         offset, restarts = 0, 0
         while True:
             part = self._part(copy, node.uuid, offset)
-            received = await _posted(node, port, part, key=key)
+            received = await posted(node, port, part, key=key)
             if received.refusal or received.wanted >= len(copy.data):
                 return received
             if received.wanted not in {0, offset + len(part.data)}:
@@ -231,7 +231,7 @@ def _made(where: tree.Tree, stamp: copies.Stamp) -> tuple[Copy, float]:
     return Copy(stamp, data, copies.digest(data)), time.thread_time() - began
 
 
-async def _posted(node: clusters.Node, port: int, part: copies.Part, *, key: bytes) -> copies.Received:
+async def posted(node: clusters.Node, port: int, part: copies.Part, *, key: bytes) -> copies.Received:
     """The node's answer to a part.
 
     Raises:

@@ -122,6 +122,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def question(node: str, nonce: str) -> Part:
+    """A part of nothing, which no node (UUID) takes: what it answers says which copy it keeps."""
+    return Part(node, nonce, None, Stamp(0, 0, 0), "0" * 64, 0, 0, b"")
+
+
 def sealed_part(part: Part, *, key: bytes, now: int) -> bytes:
     """A part as it is sent, signed with the node's key at `now` (unix seconds)."""
     fields = {
