@@ -24,11 +24,13 @@ from ..plugins.plugin_utils import (
 )
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, audit, failures, service, settings
-from .maintenance import leadership, leading, master_failover
+from .maintenance import leadership, leading, master_failover, newer_copies
 from .serving import not_leading, readiness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..plugins.plugin_utils.cluster import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 NO_WRITES = durable_files.NO_ROOM | {errno.EROFS}
@@ -55,7 +57,7 @@ def main() -> None:
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
         if options.dry_run:
-            sys.exit(asyncio.run(_preview(where, chosen, _statement(options))))
+            sys.exit(asyncio.run(_preview(where, chosen, options)))
         store.sign_lock(lock, _signature())
         _write_pid(where)
         not_leading.forget(where)
@@ -117,6 +119,8 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
     )
     # After the lock: no other daemon works in this folder, and what its epoch has named is nobody else's.
     async with readiness.still_starting():
+        if options.restored:
+            await _look_at_copies(where, made.configuration.current, chosen, options)
         await made.leadership.begin(_statement(options), on_wait=functools.partial(_say_wait, lock))
     store.sign_lock(lock, _signature())
     cluster = made.configuration.current
@@ -125,6 +129,24 @@ async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Na
         raise errors.InvalidInput("the master node has no primary_ip: give the address to serve with --bind")
     port = chosen.port if options.port is None else options.port
     await app.serve(made, bind=bind, port=port, ready=options.ready_fd)
+
+
+async def _look_at_copies(
+    where: tree.Tree, cluster: clusters.Cluster, chosen: settings.Settings, options: argparse.Namespace
+) -> None:
+    """Say which copies on other nodes are newer than a configuration that was restored.
+
+    Raises:
+        NotLeading: there is one, and nobody said that it is lost.
+    """
+    found = await newer_copies.look(where, cluster, chosen.configuration_copies)
+    if silent := newer_copies.silent_text(found):
+        LOG.warning("%s", silent)
+    if not found.newer:
+        return
+    if not options.discard_copies:
+        raise errors.NotLeading(newer_copies.text(found, serial=cluster.serial_no))
+    audit.LOG.info("daemon %s: started with --discard-copies: %s", log_output.account(), newer_copies.lost_text(found))
 
 
 def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
@@ -159,9 +181,17 @@ def _stated(options: argparse.Namespace, lines: Sequence[str]) -> str:
     return f"cluster master-failover {' '.join(words)}: {'; '.join([last, *others])}"
 
 
-async def _preview(where: tree.Tree, chosen: settings.Settings, statement: leadership.Statement) -> int:
+async def _preview(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> int:
     """Print what a start would do; returns 0 where it would lead, 11 where it would end, and 1 where it would wait."""
-    return _printed(*await service.assemble(where, limit=chosen.max_running_jobs).leadership.preview(statement))
+    made = service.assemble(where, limit=chosen.max_running_jobs)
+    cluster, found = made.configuration.current, newer_copies.Found({})
+    if options.restored:
+        found = await newer_copies.look(where, cluster, chosen.configuration_copies)
+    if found.newer and not options.discard_copies:
+        text = newer_copies.text(found, serial=cluster.serial_no)
+        return _printed(leading.Step.END, [f"it would end with exit status 11: {text}"])
+    step, lines = await made.leadership.preview(_statement(options))
+    return _printed(step, [*lines, *filter(None, (newer_copies.lost_text(found), newer_copies.silent_text(found)))])
 
 
 def _printed(step: leading.Step, lines: Sequence[str]) -> int:
@@ -218,6 +248,11 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="lead though nodes had a newer configuration: it is lost, and this one was restored from a backup",
     )
+    parser.add_argument(
+        "--discard-copies",
+        action="store_true",
+        help="with --restored: lead though a node keeps a newer copy of the configuration, which is lost then",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only ask the nodes, and print what a start would do")
     parser.add_argument(
         "--master-failover", metavar="NODE", help="make NODE the master, by the votes of the nodes, and end"
@@ -230,6 +265,8 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--master-failover needs votes: power on nodes first")
     if options.confirm_off and not options.master_failover:
         parser.error("--confirm-off is for --master-failover")
+    if options.discard_copies and (options.master_failover or not options.restored):
+        parser.error("--discard-copies is for --restored")
     if options.no_voting is not options.yes_do_it:
         parser.error("--no-voting and --yes-do-it are given together, or not at all")
     return options

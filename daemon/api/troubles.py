@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain.agent import copies as agents
 from ...plugins.plugin_utils import out_of_sync, split_brains
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.cluster import incidents
@@ -169,12 +170,28 @@ def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
 
 
 def _old_copies(copies: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
-    """The copies of the configuration that are not the newest; the health of their nodes is another matter."""
+    """The copies of the configuration that are not the newest; the health of their nodes is another matter.
+
+    A node that is off can get none, and is not missed while another one gets them.
+    """
+    has_one = any(
+        entry["problem"] is None and entry["serial_no"] is not None and not entry["is_off"] for entry in copies
+    )
     for entry in copies:
-        if entry["problem"] is None:
+        if entry["problem"] is None or (entry["is_off"] and has_one):
             continue
         node, kept = entry["node"], "no copy of the configuration is known to be on"
         if entry["serial_no"] is not None:
             kept = f"version {entry['serial_no']} is the last copy of the configuration on"
-        step = f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json"
-        yield Trouble(Code.COPY_OLD.value, node, (), f"{kept} {node}: {entry['problem']}", step)
+        text = f"{kept} {node}: {entry['problem']}"
+        step = (
+            f"make the agent of {node} answer, or take it out of `configuration_copies` in roundsmand.json and remove "
+            f"/{agents.FILE} there"
+        )
+        if entry["is_off"]:
+            text = f"{kept} {node}, which is off"
+            step = (
+                f"power it on with `roundsman node power on {node}`, or name another node in `configuration_copies` in "
+                "roundsmand.json"
+            )
+        yield Trouble(Code.COPY_OLD.value, node, (), text, step)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...plugins.module_utils.domain.agent import copies
 from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
@@ -221,12 +222,13 @@ def _copies(found: Sequence[Mapping[str, Any]]) -> None:
             entry["node"],
             entry["serial_no"],
             f"{wording.age(entry['confirmed'], now=now)} ago" if entry["confirmed"] else "-",
-            "yes" if entry["is_newest"] else "no",
+            "yes" if entry["is_newest"] else "no, it is off" if entry["is_off"] else "no",
             ", ".join(f"/{name}" for name in entry["lacks"]) or "-",
         )
         for entry in found
     ]
     output.table(("NODE", "VERSION", "KEPT", "NEWEST", "LACKS, TO LEAD"), rows)
+    output.line(f"A node that is taken out of `configuration_copies` keeps its copy: remove /{copies.FILE} there.")
 
 
 def _round(state: dict[str, Any]) -> None:

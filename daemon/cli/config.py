@@ -63,7 +63,7 @@ def export(ctx: typer.Context, file: File = None, *, version: Version = None, fo
 @app.command(
     "import",
     epilog="Example: roundsman config import edited.json; on a candidate for the master role: roundsman config import "
-    "/var/lib/roundsman/configuration.copy",
+    f"/{copies.FILE}",
 )
 def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force = False) -> None:
     """Take over a configuration that was exported, and perhaps edited; nothing is changed unless all of it is right.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain.agent import copies, signing
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import sealed_json
+from ...plugins.plugin_utils.cluster import known_off
 from .. import failures
 from ..writing import Writer
 from . import http_reads, parts, voting
@@ -97,7 +98,9 @@ class Copying:
 
     def listed(self) -> list[dict[str, Any]]:
         """How it stands with each copy, as a JSON value: its version, when that was confirmed, what the node lacks."""
-        present = self._configuration.current.serial_no
+        cluster = self._configuration.current
+        present, nodes = cluster.serial_no, cluster.nodes.values()
+        off = {node.name for node in nodes if known_off.is_off(node) and not known_off.has_lived(node)}
         return [
             {
                 "node": candidate.name,
@@ -105,6 +108,7 @@ class Copying:
                 "made": candidate.kept.made if candidate.kept is not None else None,
                 "confirmed": candidate.confirmed or None,
                 "is_newest": candidate.kept is not None and candidate.kept.serial >= present,
+                "is_off": candidate.name in off,
                 "lacks": list(candidate.lacks),
                 "problem": candidate.problem if candidate.tries >= PATIENCE else None,
             }
@@ -166,7 +170,7 @@ class Copying:
         offset, restarts = 0, 0
         while True:
             part = self._part(copy, node.uuid, offset)
-            received = await _posted(node, port, part, key=key)
+            received = await posted(node, port, part, key=key)
             if received.refusal or received.wanted >= len(copy.data):
                 return received
             if received.wanted not in {0, offset + len(part.data)}:
@@ -227,7 +231,7 @@ def _made(where: tree.Tree, stamp: copies.Stamp) -> tuple[Copy, float]:
     return Copy(stamp, data, copies.digest(data)), time.thread_time() - began
 
 
-async def _posted(node: clusters.Node, port: int, part: copies.Part, *, key: bytes) -> copies.Received:
+async def posted(node: clusters.Node, port: int, part: copies.Part, *, key: bytes) -> copies.Received:
     """The node's answer to a part.
 
     Raises:

@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import epochs, votes
-from ...plugins.module_utils.domain.power import power
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import controller_epoch, log_output, unsynced
 from ...plugins.plugin_utils.cluster import cluster as clusters
-from ...plugins.plugin_utils.cluster import known_off
 from .. import audit
 from ..failures import Failures
 from . import leading, parts, voting
+from .barrier import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
+    from ...plugins.module_utils.domain.power import power
     from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
 
@@ -48,8 +48,6 @@ AGAIN = 600.0
 """Seconds before a daemon that serves begins one more epoch because some nodes follow another one."""
 MOST_BEFORE = 20
 """How many epochs of before a new one names at the most, whose runs go on."""
-BARRIER_SECONDS = 60.0
-"""How long an opcode waits for nodes on which steps of another controller may still be at work."""
 FRESH = 5.0
 """Seconds for which the answers by which silent nodes may be fenced count."""
 ENDING_SECONDS = 1.0
@@ -118,19 +116,14 @@ class Leadership(parts.Part):
         self._configuration = configuration
         self._is_at_work = is_at_work
         self._reported = reported
-        self._read_power = read_power
+        self._barrier = Barrier(configuration, epoch=lambda: self.epoch, read_power=read_power)
         self._kept: epochs.Kept | None = None
         self._boots: dict[str, str] = {}
         self._confirmed: dict[str, str] = {}
         self._writing = asyncio.Lock()
         self._known: frozenset[str] = frozenset()
         self._unable: frozenset[str] = frozenset()
-        self._waits: frozenset[str] = frozenset()
-        self._stated: dict[str, float] = {}
-        self._power: dict[str, tuple[float, power.State]] = {}
-        self._reading = asyncio.Lock()
         self._again_at = -math.inf
-        self._replies: dict[str, votes.Answer] = {}
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
         """How many opcodes failed because a node follows another epoch."""
@@ -218,8 +211,9 @@ class Leadership(parts.Part):
         voters = [node for node in self._voters() if not (statement.is_master_off and node.uuid == master)]
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
-        self._waits = here.waits if here is not None else frozenset()
-        self._stated = {node.uuid: node.off_confirmed for node in cluster.nodes.values()}
+        self._barrier.waits = here.waits if here is not None else frozenset()
+        if self._kept is None:
+            self._barrier.forget_statements()
         self._confirmed = dict(here.boots) if here is not None and not statement.no_voting else {}
         candidate = leading.Candidate(
             me=statement.master or master,
@@ -311,9 +305,8 @@ class Leadership(parts.Part):
         key = self._where.hmac_key.read_bytes()
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= _boots(poll)
-        self._replies |= poll.answers
         self._unable = (self._unable | poll.unable) - poll.answers.keys()
-        self._waits -= poll.unable - self._known
+        self._barrier.hear(poll.answers, without_agents=poll.unable - self._known)
         return poll
 
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
@@ -335,10 +328,9 @@ class Leadership(parts.Part):
             )
         offered = epochs.Epoch(number, _new_id())
         if start.is_takeover(self._is_here):
-            self._waits = frozenset(self._configuration.current.nodes) - (poll.unable - self._known)
-            self._power.clear()
+            self._barrier.raise_for(frozenset(self._configuration.current.nodes) - (poll.unable - self._known))
         # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
-        await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._waits)
+        await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._barrier.waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
         if self._kept is not None:
             # It serves: plays by hand are at work, too.
@@ -489,6 +481,8 @@ class Leadership(parts.Part):
         is_above = all(kept.epoch.number < self._number(start) for kept in lost)
         if start.step is not leading.Step.BEGIN or not is_above:
             return False
+        if not leading.may_fence(self.epoch, start.voter.voters, start.poll.follows):
+            self._barrier.forget_statements()
         step, reason = await self._offer(start)
         # Nodes that have promised refuse the epoch of before, or follow the new one at the next round.
         self.wake()
@@ -542,7 +536,7 @@ class Leadership(parts.Part):
         kept = self._kept
         if kept is None:
             return
-        is_known = self._known >= set(known) and self._still_waits(kept.epoch) == self._waits
+        is_known = self._known >= set(known) and self._barrier.still(kept.epoch) == self._barrier.waits
         if not is_known or self._with_boots(boots or {}) != self._confirmed:
             await self._write(kept, known=known, boots=boots or {})
 
@@ -552,13 +546,13 @@ class Leadership(parts.Part):
         On which nodes steps of another controller may still be at work goes with it.
         """
         async with self._writing:
-            voters, waits = self._known | set(known), self._still_waits(kept.epoch)
+            voters, waits = self._known | set(known), self._barrier.still(kept.epoch)
             confirmed = self._with_boots(boots)
             order = epochs.Order(kept.epoch, kept.master, kept.serial)
             await asyncio.to_thread(
                 controller_epoch.write, self._where, order, voters=voters, waits=waits, boots=confirmed
             )
-            self._known, self._waits, self._confirmed = voters, waits, confirmed
+            self._known, self._barrier.waits, self._confirmed = voters, waits, confirmed
 
     def _with_boots(self, boots: Mapping[str, str]) -> dict[str, str]:
         """The boots that steps name, with these; without agents nobody can say that a node has booted."""
@@ -584,62 +578,6 @@ class Leadership(parts.Part):
         if obey(poll):
             await self._remember(boots=learned)
 
-    def _still_waits(self, epoch: epochs.Epoch) -> frozenset[str]:
-        """The nodes (UUIDs) that have not answered yet that they follow this epoch and that no step is at work.
-
-        Nor were they off since it began.
-        """
-        off = self._off_since_start()
-        return frozenset(uuid for uuid in self._waits - off if self._reply(uuid) != leading.Reply(epoch))
-
-    def _off_since_start(self) -> set[str]:
-        """The nodes (UUIDs) that are known to be off by what their BMCs, or people, have said since this daemon began.
-
-        What is on record may be older: another controller may have powered a node on since this folder was copied.
-        """
-        nodes = [node for node in self._configuration.current.nodes.values() if known_off.is_known_off(node)]
-        stated = {node.uuid for node in nodes if node.off_confirmed not in {0.0, self._stated.get(node.uuid)}}
-        return stated | {node.uuid for node in nodes if self._state(node.uuid) is power.State.OFF}
-
-    def _state(self, uuid: str) -> power.State:
-        """What the BMC of a node has read since this daemon began."""
-        return self._power.get(uuid, (0.0, power.State.UNKNOWN))[1]
-
-    async def _read_off(self, nodes: Collection[str]) -> None:
-        """Read those of these nodes (UUIDs) that are known to be off, and on which another one's steps may be."""
-        cluster, clock = self._configuration.current, asyncio.get_running_loop().time
-        async with self._reading:
-            waited = self._waits & set(nodes)
-            due = {
-                node.name: node.uuid
-                for node in cluster.nodes.values()
-                if node.uuid in waited
-                and known_off.is_known_off(node)
-                and self._power.get(node.uuid, (-math.inf,))[0] < clock() - LEAST
-            }
-            drivers = {
-                name: clusters.parameter(cluster, cluster.nodes[uuid], "oob_program") for name, uuid in due.items()
-            }
-            asked = {name: driver for name, driver in drivers.items() if driver is not None}
-            if not asked or self._read_power is None:
-                return
-            found = dict.fromkeys(asked, power.State.UNKNOWN)
-            try:
-                async for outcome in self._read_power(asked):
-                    found[outcome.name] = power.State.ON if outcome.read_on else outcome.after
-            except (errors.RoundsmanError, OSError, ValueError) as error:
-                LOG.warning("the power of %s could not be read: %s", ", ".join(sorted(asked)), error)
-            self._power |= {due[name]: (clock(), found[name]) for name in asked}
-        await self._remember()
-
-    def _reply(self, uuid: str, *, instance: str = "") -> leading.Reply | None:
-        """What a node said last: whom it follows, and the steps at work there, or only those on one instance (name)."""
-        answer = self._replies.get(uuid)
-        if answer is None or answer.follows is None:
-            return None
-        steps = {name: note for name, note in answer.steps.items() if instance in {"", name}}
-        return leading.Reply(answer.follows.epoch, tuple(f"{name}: {note}" for name, note in sorted(steps.items())))
-
     async def clear(self, instances: Collection[str], nodes: Collection[str]) -> None:
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
 
@@ -649,20 +587,10 @@ class Leadership(parts.Part):
         Raises:
             Refused: that is not so; the text names the node, and what helps.
         """
-        touched = self._touched(instances, nodes)
+        touched = self._barrier.touched(instances, nodes)
         await self._offered([node for node in self._voters() if node.uuid in touched and self._has_booted(node.uuid)])
-        end = asyncio.get_running_loop().time() + BARRIER_SECONDS
-        while text := self._blocked(instances, nodes):
-            if asyncio.get_running_loop().time() > end:
-                raise errors.Refused(text)
-            await self._read_off(touched)
-            if not self._blocked(instances, nodes):
-                break
-            waited = self._waits & touched
-            await self._offered([node for node in self._configuration.current.nodes.values() if node.uuid in waited])
-            if self._blocked(instances, nodes):
-                await asyncio.sleep(LEAST)
-        if self._waits:
+        await self._barrier.wait(instances, nodes, ask=self._offered, keep=self._remember)
+        if self._barrier.waits:
             await self._remember()
         if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
             await self._confirm()
@@ -671,50 +599,6 @@ class Leadership(parts.Part):
         """Whether a node reports another boot than the one that steps on it name."""
         confirmed = self._confirmed.get(uuid, "")
         return bool(confirmed) and self._reported(uuid) not in {"", confirmed}
-
-    def _touched(self, instances: Collection[str], nodes: Collection[str]) -> set[str]:
-        """These nodes (UUIDs), and those of instances (UUIDs); of one that an import has removed there are none."""
-        known = self._configuration.current.instances
-        its = (known[uuid] for uuid in instances if uuid in known)
-        return {*nodes, *(node for instance in its for node in (*instance.nodes, *instance.places))}
-
-    def _blocked(self, instances: Collection[str], nodes: Collection[str]) -> str:
-        cluster, epoch = self._configuration.current, self.epoch
-        if epoch is None or not self._waits:
-            return ""
-        fenced = dict.fromkeys(self._off_since_start(), epoch)
-        names = _names(cluster)
-        # One that an import has removed while it was waited for is nobody's any more.
-        for instance in (cluster.instances[uuid] for uuid in instances if uuid in cluster.instances):
-            touched = {*instance.nodes, *instance.places, *nodes} & self._waits
-            said = {node: self._reply(node, instance=instance.name) for node in touched}
-            replies = {node: reply for node, reply in said.items() if reply is not None}
-            for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
-                return (
-                    f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
-                    f"{names.get(node, node)} {self._why(node, why)}; have its agent answer, or power that node off "
-                    f"with `roundsman node power off {names.get(node, node)}`{self._or_state(node)}"
-                )
-        return ""
-
-    def _why(self, uuid: str, why: str) -> str:
-        """Why a node is waited for, which may be recorded as off."""
-        cluster = self._configuration.current
-        node = cluster.nodes.get(uuid)
-        if node is None or not known_off.is_known_off(node) or uuid in self._replies:
-            return why
-        has_bmc = clusters.parameter(cluster, node, "oob_program") is not None
-        read = "its BMC reads on" if self._state(uuid) is power.State.ON else "its BMC does not answer"
-        return f"is recorded as off, but {read if has_bmc else 'it has no BMC'}"
-
-    def _or_state(self, uuid: str) -> str:
-        node = self._configuration.current.nodes.get(uuid)
-        if node is None or not known_off.is_known_off(node):
-            return ""
-        return (
-            f", or check on site that it is off and stays off, then state that with `roundsman node confirm-off "
-            f"{node.name}`"
-        )
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""

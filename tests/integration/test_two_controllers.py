@@ -68,7 +68,7 @@ def test_nodes_follow_the_controller_whose_steps_they_do(lab: labs.Running) -> N
 def test_a_controller_that_has_been_replaced_changes_nothing_on_a_node(lab: labs.Running) -> None:
     leads(lab, 4, "ours")
     primary = lab.cluster().node_name(lab.cluster().instance("instance2").primary_node)
-    leader_record.keep(lab.lab.node(primary).root, Kept(Epoch(5, "theirs"), "", 1))
+    leader_record.keep(lab.lab.node(primary).root, Kept(Epoch(5, "theirs"), "0c1d2e3f-0000-4000-8000-0000000000ee", 1))
 
     job = migrated(lab, "instance2")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.chaos.mutants.mutant import Edit, Mutant
 
+BARRIER = "daemon/maintenance/barrier.py"
 EPOCHS = "plugins/module_utils/domain/agent/epochs.py"
 LEADING = "daemon/maintenance/leading.py"
 LEADERSHIP = "daemon/maintenance/leadership.py"
@@ -72,7 +73,7 @@ OF_LEADING = (
         "a node that is only recorded as off counts as fenced",
         (
             Edit(
-                LEADERSHIP,
+                BARRIER,
                 "        fenced = dict.fromkeys(self._off_since_start(), epoch)\n",
                 "        fenced = {node.uuid: epoch for node in cluster.nodes.values() if known_off.is_off(node)}\n",
             ),

@@ -19,7 +19,7 @@ from ..domain.values import errors
 if TYPE_CHECKING:
     import pathlib
 
-FILE = "var/lib/roundsman/configuration.copy"
+FILE = copies.FILE
 _FIRST = 1024
 """Bytes that hold the stamp of a copy."""
 
@@ -48,7 +48,7 @@ class Keeper:
         key = node_settings.key(self._node)
         part, refusal, wanted = copies.part(data, key=key, node=self._node.node), "", 0
         try:
-            wanted = self._take(part)
+            wanted = self._take(part) if part.size else 0
         except (errors.RoundsmanError, OSError) as error:
             self._coming, refusal = None, str(error)
             with contextlib.suppress(OSError):

@@ -11,17 +11,22 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Callable, Dict, Optional, Tuple
 
 from .. import instance_lock, leader_record, node_settings
-from ..domain.agent import copies, epochs, votes
+from ..domain.agent import epochs, votes
 from ..domain.values import errors
 from ..storage import node_boot
-from . import copying
+from . import copying, requests
 
 LOG = logging.getLogger("roundsman-agent")
+PATHS = (requests.LEADER, requests.COPY)
+"""Where controllers ask; which of them it was is known before anybody looks into a question."""
+QUESTION = struct.Struct("!BI")
+"""Goes before each question to the process that has the key: which of `PATHS`, and how long it is."""
 LENGTH = struct.Struct("!I")
-"""Goes before each question and each answer between the two processes; a length of 0 is no answer."""
+"""Goes before each answer; a length of 0 is none."""
+Answering = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
@@ -90,32 +95,34 @@ class Follower:
 def start(node: node_settings.Settings) -> socket.socket:
     """Answer in a thread of its own until the other end of the socket, which is returned, is closed."""
     ours, theirs = socket.socketpair()
-    follower, keeper = Follower(node), copying.Keeper(node)
-
-    def answer(data: bytes) -> bytes:
-        return keeper.answer(data) if copies.is_part(data) else follower.answer(data)
-
-    threading.Thread(target=_serve, args=(ours, answer), name="following", daemon=True).start()
+    answering: Dict[str, Answering] = {
+        requests.LEADER: Follower(node).answer,
+        requests.COPY: copying.Keeper(node).answer,
+    }
+    threading.Thread(target=_serve, args=(ours, answering), name="following", daemon=True).start()
     return theirs
 
 
-def _serve(channel: socket.socket, answer: Callable[[bytes], bytes]) -> None:
+def _serve(channel: socket.socket, answering: Dict[str, Answering]) -> None:
     with channel:
-        while (data := _received(channel)) is not None:
+        while (received := _received(channel)) is not None:
+            path, data = received
             try:
-                given = answer(data)
+                given = answering[path](data)
             except (errors.RoundsmanError, OSError) as error:
                 LOG.error("a question of a controller cannot be answered: %s", error)  # noqa: TRY400 - the text says all
                 given = b""
             channel.sendall(LENGTH.pack(len(given)) + given)
 
 
-def _received(channel: socket.socket) -> Optional[bytes]:
-    head = _exactly(channel, LENGTH.size)
+def _received(channel: socket.socket) -> Optional[Tuple[str, bytes]]:
+    """The path and the body of the next question; None where the other end was closed, or says what none can."""
+    head = _exactly(channel, QUESTION.size)
     if head is None:
         return None
-    (size,) = LENGTH.unpack(head)
-    return _exactly(channel, size) if size <= votes.LIMIT else None
+    kind, size = QUESTION.unpack(head)
+    data = _exactly(channel, size) if size <= votes.LIMIT and kind < len(PATHS) else None
+    return (PATHS[kind], data) if data is not None else None
 
 
 def _exactly(channel: socket.socket, size: int) -> Optional[bytes]:

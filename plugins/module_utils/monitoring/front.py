@@ -58,12 +58,15 @@ class Channel:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def ask(self, data: bytes, *, seconds: float) -> Answer:
-        """The answer to a question; 503 where many wait already, or the other process takes too long or is gone."""
+    async def ask(self, data: bytes, *, path: str, seconds: float) -> Answer:
+        """The answer to a question at this path.
+
+        503 where many wait already, or the other process takes too long or is gone.
+        """
         if self._waiting >= MOST_QUESTIONS:
             return 503, b""
         self._waiting += 1
-        asking = asyncio.ensure_future(self._ask(data))
+        asking = asyncio.ensure_future(self._ask(data, following.PATHS.index(path)))
         asking.add_done_callback(self._has_ended)
         try:
             # An answer that comes too late is read all the same, or the next question would get it.
@@ -77,10 +80,10 @@ class Channel:
         if not asking.cancelled():
             asking.exception()
 
-    async def _ask(self, data: bytes) -> bytes:
+    async def _ask(self, data: bytes, kind: int) -> bytes:
         loop = asyncio.get_running_loop()
         async with self._turn:
-            await loop.sock_sendall(self._end, following.LENGTH.pack(len(data)) + data)
+            await loop.sock_sendall(self._end, following.QUESTION.pack(kind, len(data)) + data)
             (size,) = following.LENGTH.unpack(await self._exactly(following.LENGTH.size))
             return await self._exactly(size)
 
@@ -193,7 +196,7 @@ class Front:
         if self._channel is None or (self._controllers and client not in self._controllers):
             return 403, b""
         data = await asyncio.wait_for(connection.readexactly(asked.length), self._request_seconds)
-        return await self._channel.ask(data, seconds=self._answer_seconds)
+        return await self._channel.ask(data, path=asked.path, seconds=self._answer_seconds)
 
     async def _wait(self, asked: requests.Asked, connection: asyncio.StreamReader, client: str) -> None:
         """Wait until the report that is asked for says something else than what is known, or the time is over.

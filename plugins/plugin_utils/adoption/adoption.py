@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain.values import errors
+from ...module_utils.domain.values import errors, value_rules
 from ..cluster import changes
 from ..cluster import cluster as clusters
 from ..settings import host_variables, instance_making, joining, parameter_rules
@@ -275,7 +275,7 @@ class _Adopter:
                     f"{name} is defined on {other.name}, too: undefine it there, so that nobody starts a second copy "
                     f"(`virsh undefine {name}`)"
                 )
-            if domain["autostart"] and instance_making.is_uuid(domain["uuid"]):
+            if domain["autostart"] and value_rules.is_uuid(domain["uuid"]):
                 self._autostart.setdefault(other.name, []).append(domain["uuid"])
                 self.advice.append(
                     f"{name} starts by itself with {other.name}: after a failover that would be a second copy: "

@@ -26,7 +26,7 @@ _COUNT = value_rules.number(0, value_rules.MOST, whole=True)
 _TIME = value_rules.number(0, 253_402_300_799, whole=False)
 """Unix seconds until the end of the year 9999: no calendar goes further."""
 _JOB = value_rules.number(0, 10**11, whole=True)
-_UUID = value_rules.text(instance_making.UUID, "a UUID in lower case")
+_UUID = value_rules.text(value_rules.UUID, "a UUID in lower case")
 _LINE = value_rules.text(r"[^\x00-\x1f\x7f]{0,10000}", "one line of text")
 _GENERATION = value_rules.text(r"([0-9a-f]{16})?", "16 hex digits")
 _STAMPS: Mapping[str, Rule] = {"serial_no": _COUNT, "ctime": _TIME, "mtime": _TIME}

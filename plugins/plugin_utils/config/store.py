@@ -8,16 +8,16 @@ import fcntl
 import logging
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain.values import errors
-from .. import durable_files, folders_of_others, unsynced
+from .. import durable_files, folders_of_others, livelocks, unsynced
 from ..cluster import changes
 from . import document, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from ...module_utils.domain.values import tree
     from ..cluster import cluster as clusters
@@ -158,10 +158,11 @@ def waiting(where: tree.Tree) -> str:
     """The daemon that holds the lock and waits for votes, as it signed; '' where none does or this user may not ask."""
     try:
         signed = where.config_lock.read_text(errors="replace").strip()
-    except OSError:
+        # Looked at last: for that moment nobody else gets the lock.
+        waits = re.match(rf"{DAEMON}[0-9]+, ", signed) is not None and livelocks.is_alive(where.config_lock)
+    except (OSError, errors.Refused):
         return ""
-    process = re.match(rf"{DAEMON}([0-9]+), ", signed)
-    return signed if process is not None and Path("/proc", process[1]).is_dir() else ""
+    return signed if waits else ""
 
 
 def open_lock(where: tree.Tree) -> int:

@@ -28,7 +28,6 @@ MOST_NAME = 100
 """Characters of a name: names of DRBD resources and volumes are longer by some, and end at 127."""
 MOST_ADOPTED = 64
 """Disks, and network interfaces, of an instance that was there before its cluster."""
-UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TEMPLATE_MARKS = ("{{", "{%", "{#")
 NIC_FIELDS = ("network", "mac", "link")
 
@@ -85,7 +84,7 @@ def tags(field: str, value: Any) -> tuple[str, ...]:
 _COUNT = value_rules.number(1, value_rules.MOST, whole=True)
 _SIZE = value_rules.number(0, value_rules.MOST, whole=True)
 _MINOR = value_rules.number(0, 2**20 - 1, whole=True)
-_UUID = value_rules.text(UUID, "a UUID in lower case")
+_UUID = value_rules.text(value_rules.UUID, "a UUID in lower case")
 _PATH = value_rules.text(
     r"(?=.{1,4000}\Z)(/(?!\.\.?(/|\Z))[^\x00-\x1f\x7f-\x9f/{}\"'`$\\;|&<>*?]+)+",
     "an absolute path without special characters",
@@ -162,11 +161,6 @@ def reserve(cluster: clusters.Cluster, instance: clusters.Instance, nodes: Seque
         disks = tuple(dataclasses.replace(disk, minor=free[index]) for index, disk in enumerate(instance.disks))
         placed = dataclasses.replace(placed, disks=disks)
     return [membership.InstanceStands(placed)]
-
-
-def is_uuid(text: str) -> bool:
-    """Whether this is a UUID in lower case."""
-    return bool(re.fullmatch(UUID, text))
 
 
 def adopt(cluster: clusters.Cluster, instance: clusters.Instance) -> list[changes.Change]:

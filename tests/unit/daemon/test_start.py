@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import logging
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.daemon import app, service
 from ansible_collections.roundsman.cluster.daemon.cli import client
-from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover, newer_copies
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
@@ -206,6 +207,92 @@ def test_a_dry_run_prints_what_a_start_would_do_and_leaves_everything_as_it_was(
     assert capsys.readouterr().out == "roundsmand: it would do this\nroundsmand: and\\nthat\n"
     assert not where.pid_file.exists()
     assert not_leading.reason(where) == "another one"
+
+
+@pytest.fixture
+def candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
+    """A controller that was restored: node2 keeps a newer copy, node3 is silent, and a start would lead."""
+    where = controller(tmp_path)
+    where.daemon_settings.parent.mkdir(parents=True, exist_ok=True)
+    where.daemon_settings.write_text('{"configuration_copies": ["node2", "node3"]}')
+
+    async def look(_: object, _cluster: object, names: object) -> newer_copies.Found:
+        assert names == ["node2", "node3"]
+        return newer_copies.Found({"node2": 500}, ("node3",))
+
+    async def preview(*_: object) -> tuple[Step, list[str]]:
+        return Step.BEGIN, ["it would lead"]
+
+    async def begin(*_: object, **__: object) -> NoReturn:
+        raise errors.Failed("enough of it")
+
+    monkeypatch.setattr(newer_copies, "look", look)
+    monkeypatch.setattr(leadership.Leadership, "preview", preview)
+    monkeypatch.setattr(leadership.Leadership, "begin", begin)
+    return where
+
+
+def ended(where: tree.Tree, monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """How a start with these words ends."""
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(where.root), *words])
+    with pytest.raises(SystemExit) as end:
+        daemon.main()
+    return end.value.code
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_restored_start_ends_where_a_node_keeps_a_newer_copy(
+    candidates: tree.Tree,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    dry: tuple[str, ...],
+) -> None:
+    here = store.read(candidates.config).serial_no
+
+    assert ended(candidates, monkeypatch, "--restored", *dry) == 11
+
+    kept = f"node2 keeps a copy of version 500, newer than the configuration here (version {here}): "
+    assert kept in (capsys.readouterr().out if dry else caplog.text)
+
+
+def test_a_newer_copy_that_a_person_discards_is_in_the_audit_log(
+    candidates: tree.Tree, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    assert ended(candidates, monkeypatch, "--restored", "--discard-copies") == "roundsmand: enough of it"
+
+    (line,) = (record.getMessage() for record in caplog.records if record.name == log_output.AUDIT)
+    assert line.endswith("started with --discard-copies: the copy of version 500 on node2 counts as lost")
+    assert "node3 did not say whether it keeps a newer copy" in caplog.text
+
+
+def test_a_newer_copy_that_would_be_discarded_is_previewed(
+    candidates: tree.Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(candidates, monkeypatch, "--restored", "--discard-copies", "--dry-run") == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "roundsmand: it would lead",
+        "roundsmand: the copy of version 500 on node2 counts as lost",
+        "roundsmand: node3 did not say whether it keeps a newer copy of the configuration",
+    ]
+
+
+def test_a_start_that_is_none_of_a_backup_asks_for_no_copies(
+    candidates: tree.Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ended(candidates, monkeypatch) == "roundsmand: enough of it"
+
+
+def test_copies_are_discarded_of_a_restored_configuration_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        daemon._options(["--root", "/nowhere", "--discard-copies"])
+
+    assert ended.value.code == 2
+    assert "--discard-copies is for --restored" in capsys.readouterr().err
 
 
 @other_users.only_root

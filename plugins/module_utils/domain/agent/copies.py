@@ -20,6 +20,8 @@ from ..values import errors
 from . import signing, votes
 from .epochs import HIGHEST, ID, Epoch
 
+FILE = "var/lib/roundsman/configuration.copy"
+"""Where a node keeps its copy."""
 PART = 128 * 1024
 """Bytes of a copy that one part carries: sealed, it is no longer than a question of who leads may be."""
 MOST = 256 * 1024 * 1024
@@ -120,6 +122,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def question(node: str, nonce: str) -> Part:
+    """A part of nothing, which no node (UUID) takes: what it answers says which copy it keeps."""
+    return Part(node, nonce, None, Stamp(0, 0, 0), "0" * 64, 0, 0, b"")
+
+
 def sealed_part(part: Part, *, key: bytes, now: int) -> bytes:
     """A part as it is sent, signed with the node's key at `now` (unix seconds)."""
     fields = {
@@ -133,14 +140,6 @@ def sealed_part(part: Part, *, key: bytes, now: int) -> bytes:
         "data": base64.b64encode(part.data).decode(),
     }
     return signing.sign(json.dumps({"kind": _PART, **fields}), key=key, now=now).encode()
-
-
-def is_part(data: bytes) -> bool:
-    """Whether a message that nobody has verified yet claims to be a part."""
-    try:
-        return bool(json.loads(signing.read_envelope(data).msg).get("kind") == _PART)
-    except (errors.ReportRejected, ValueError, RecursionError, AttributeError):
-        return False
 
 
 def part(data: bytes, *, key: bytes, node: str) -> Part:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..disks import replicas
-from ..values import errors
+from ..values import errors, value_rules
 from . import signing
 from .epochs import HIGHEST, ID, Epoch, Kept
 
@@ -94,7 +94,7 @@ def question(data: bytes, *, key: bytes, node: str) -> Question:
     found, at = opened(data, key=key, kind=_QUESTION, fields=_ASKED)
     if found["node"] != node:
         raise errors.InvalidInput("the question is for another node")
-    offer = kept(found["offer"])
+    offer = _shown(found["offer"])
     return Question(node, text(found["nonce"]), text(found["boot"]), offer, found["ends"] is True, at)
 
 
@@ -113,7 +113,7 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
     # Steps name it in their environment.
     if boot and not replicas.is_boot_id(boot):
         raise errors.InvalidInput("the boot is no boot id")
-    follows, heard, refusal = kept(found["follows"]), _seconds(found["heard"]), text(found["refusal"])
+    follows, heard, refusal = _shown(found["follows"]), _seconds(found["heard"]), text(found["refusal"])
     return Answer(asked.node, asked.nonce, boot, follows, heard, refusal, steps)
 
 
@@ -177,6 +177,14 @@ def text(value: Any) -> str:
     except UnicodeEncodeError as error:
         raise errors.InvalidInput("a text holds half of a surrogate pair") from error
     return value
+
+
+def _shown(value: Any) -> Optional[Kept]:
+    """An epoch in a message: its master is a node, by its UUID."""
+    found = kept(value)
+    if found is not None and not value_rules.is_uuid(found.master):
+        raise errors.InvalidInput("the master of an epoch is no UUID")
+    return found
 
 
 def _seconds(value: Any) -> Optional[float]:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..values import control_characters, ip_addresses, json_values
+from ..values import control_characters, ip_addresses, json_values, value_rules
 from .drbd import Connection, Disk, Role
 from .drbd_generations import bare
 
@@ -25,7 +25,6 @@ _RESOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _GENERATION = re.compile(r"[0-9a-f]{16}")
 _KIB = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
-_BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 NOT_NEWS = ("seen", "out_of_sync")
 """Ages and amounts among the facts of a replica, by the names of fields and in reports: that they go on is no news."""
@@ -116,7 +115,7 @@ def encode(facts: NodeFacts) -> Dict[str, object]:
 
 def is_boot_id(text: str) -> bool:
     """Whether a text is a boot id of Linux."""
-    return bool(_BOOT_ID.fullmatch(text))
+    return value_rules.is_uuid(text)
 
 
 def _encoded(fact: ReplicaFact) -> Dict[str, object]:

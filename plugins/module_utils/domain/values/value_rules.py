@@ -8,8 +8,15 @@ from typing import Any, Callable
 from . import errors, ip_addresses
 
 Rule = Callable[[str, Any], Any]
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""A UUID in lower case."""
 MOST = 2**53
 """The largest whole number that every reader of JSON keeps."""
+
+
+def is_uuid(value: str) -> bool:
+    """Whether this is a UUID in lower case."""
+    return re.fullmatch(UUID, value) is not None
 
 
 def number(least: float, most: float, *, whole: bool) -> Rule:

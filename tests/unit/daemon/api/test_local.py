@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
-from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance import barrier
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -323,15 +323,15 @@ def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(lo
 def test_a_play_by_hand_touches_no_instance_before_no_step_of_another_controller_is_at_work(
     local: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leadership, "BARRIER_SECONDS", 0.0)
-    monkeypatch.setattr(leadership, "LEAST", 0.0)
+    monkeypatch.setattr(barrier, "SECONDS", 0.0)
+    monkeypatch.setattr(barrier, "LEAST", 0.0)
 
     async def act(one: Reached) -> None:
         cluster = one.running.configuration.current
         instance = next(iter(cluster.instances.values()))
         leader = one.running.leadership
         leader._kept = Kept(Epoch(5, "five"), cluster.cluster.master_node, 1)
-        leader._waits = frozenset({instance.primary_node})
+        leader._barrier.waits = frozenset({instance.primary_node})
         play = {"owner": "play-1", "livelock": "play-1"}
         named = {f"instance/{instance.uuid}": "exclusive"}
         with livelock(one.running.where, "play-1"):
@@ -348,8 +348,8 @@ def test_a_play_by_hand_touches_no_instance_before_no_step_of_another_controller
 def test_what_is_known_of_another_controller_counts_once_a_play_by_hand_has_its_locks(
     local: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leadership, "BARRIER_SECONDS", 0.0)
-    monkeypatch.setattr(leadership, "LEAST", 0.0)
+    monkeypatch.setattr(barrier, "SECONDS", 0.0)
+    monkeypatch.setattr(barrier, "LEAST", 0.0)
 
     async def act(one: Reached) -> None:
         cluster, leader = one.running.configuration.current, one.running.leadership
@@ -362,7 +362,7 @@ def test_what_is_known_of_another_controller_counts_once_a_play_by_hand_has_its_
                 waiting = asyncio.create_task(one.refused("POST", "/2/hold", second))
                 await asyncio.sleep(0.2)
                 leader._kept = Kept(Epoch(5, "five"), cluster.cluster.master_node, 1)
-                leader._waits = frozenset({instance.primary_node})
+                leader._barrier.waits = frozenset({instance.primary_node})
             status, text = await asyncio.wait_for(waiting, 30)
             assert status == 409
             assert "another controller led before epoch 5 (five)" in text

@@ -161,12 +161,52 @@ def test_a_failed_incident_is_a_trouble_until_it_is_acknowledged(
 
 def test_a_copy_that_is_not_the_newest_is_a_trouble_of_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(_lab: Any, running: service.Service) -> None:
-        fine = {"node": "node2", "serial_no": 41, "problem": None, "lacks": ["etc/roundsman/bmc.json"]}
+        fine = {
+            "node": "node2",
+            "serial_no": 41,
+            "problem": None,
+            "is_off": False,
+            "lacks": ["etc/roundsman/bmc.json"],
+        }
         copies = [fine, {**fine, "problem": "it hangs up"}, {**fine, "serial_no": None, "problem": "no answer"}]
         assert [(old.code, old.subject, old.nodes, old.text) for old in found(running, copies=copies)] == [
             ("copy-old", "node2", (), "version 41 is the last copy of the configuration on node2: it hangs up"),
             ("copy-old", "node2", (), "no copy of the configuration is known to be on node2: no answer"),
         ]
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_candidate_that_is_off_is_a_trouble_only_where_no_other_one_gets_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        off = {"node": "node2", "serial_no": 41, "problem": "no answer", "is_off": True, "lacks": []}
+        fine = {**off, "node": "node3", "problem": None, "is_off": False}
+        assert found(running, copies=[off, fine]) == []
+
+        for other in ({**fine, "problem": "it hangs up"}, {**fine, "serial_no": None}, {**fine, "is_off": True}):
+            old = found(running, copies=[off, other])[0]
+            assert (old.code, old.subject, old.nodes) == ("copy-old", "node2", ())
+            assert old.text == "version 41 is the last copy of the configuration on node2, which is off"
+            assert old.step == (
+                "power it on with `roundsman node power on node2`, or name another node in `configuration_copies` in "
+                "roundsmand.json"
+            )
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_who_takes_a_node_out_is_told_that_it_keeps_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        (old,) = found(
+            running,
+            copies=[{"node": "node2", "serial_no": 41, "problem": "no answer", "is_off": False, "lacks": []}],
+        )
+        assert old.step.endswith(
+            "take it out of `configuration_copies` in roundsmand.json and remove "
+            "/var/lib/roundsman/configuration.copy there"
+        )
 
     played(tmp_path, monkeypatch, scene)
 

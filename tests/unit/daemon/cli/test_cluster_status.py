@@ -104,11 +104,18 @@ def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: S
 def test_all_of_the_status_has_the_copies_of_the_configuration(daemon: StandIn, roundsman: Run) -> None:
     kept = {"node": "node2", "serial_no": 41, "confirmed": time.time() - 7, "is_newest": True, "lacks": ["a/b", "c"]}
     none: dict[str, Any] = {"node": "node3", "serial_no": None, "confirmed": None, "is_newest": False, "lacks": []}
-    state = json.loads(canned.answers()["GET", "/1/page"]) | {"copies": [kept, none]}
-    daemon.put("GET", "/1/page", state)
+    off = {**none, "node": "node4", "is_off": True}
+    copies = [{**kept, "is_off": False}, {**none, "is_off": False}, off]
+    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"copies": copies})
     _, out, _ = roundsman("status", "--all")
-    rows = [line.split() for line in out[out.index("Copies of the configuration") :].splitlines()[2:4]]
-    assert rows == [["node2", "41", "7", "s", "ago", "yes", "/a/b,", "/c"], ["node3", "-", "-", "no", "-"]]
+    shown = out[out.index("Copies of the configuration") :].splitlines()
+    assert [line.split() for line in shown[2:5]] == [
+        ["node2", "41", "7", "s", "ago", "yes", "/a/b,", "/c"],
+        ["node3", "-", "-", "no", "-"],
+        ["node4", "-", "-", "no,", "it", "is", "off", "-"],
+    ]
+    said = " ".join(shown[5:8])
+    assert "keeps its copy: remove /var/lib/roundsman/configuration.copy there" in said
 
 
 def test_what_a_node_says_cannot_steer_the_terminal(daemon: StandIn, roundsman: Run) -> None:

@@ -125,6 +125,18 @@ def play(
     asyncio.run(scenario())
 
 
+def test_a_candidate_that_is_recorded_as_off_is_said_to_be_off(running: service.Service) -> None:
+    async def act(scenario: Scenario) -> None:
+        node2 = running.configuration.current.node("node2").uuid
+        assert [entry["is_off"] for entry in scenario.copying.listed()] == [False, False, False]
+        await running.configuration.commit(lambda _: [changes.NodePowered(node2, powered=False)])
+        assert [entry["is_off"] for entry in scenario.copying.listed()] == [True, False, False]
+        await running.configuration.commit(lambda _: [changes.NodePowered(node2, powered=True)])
+        assert [entry["is_off"] for entry in scenario.copying.listed()] == [False, False, False]
+
+    play(running, act, "node2", "node3", "node9")
+
+
 def test_each_candidate_gets_the_configuration_and_each_change_of_it(running: service.Service) -> None:
     async def act(scenario: Scenario) -> None:
         await scenario.until(scenario.are_newest)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Kept
 
+ELSEWHERE = "0c1d2e3f-0000-4000-8000-0000000000ee"
+"""The master (UUID) of another controller, which no node of the lab is."""
+
 
 @dataclass
 class Voters:

@@ -168,6 +168,17 @@ def test_no_file_that_another_account_put_there_is_written_or_waited_for(candida
     assert (other.read_bytes(), candidate.path.read_bytes()) == (b"theirs", copy)
 
 
+def test_a_question_which_copy_is_kept_is_answered_and_ends_no_copy_that_is_under_way(candidate: Candidate) -> None:
+    asked = copies.question(nodes.UUID, "nonce")
+    assert candidate.given(asked).stamp is None
+    candidate.take(sealed(3, 41))
+    later = sealed(3, 42)
+    candidate.given(part(later))
+
+    assert candidate.given(asked).stamp == copies.Stamp(3, 41, 1)
+    assert candidate.given(part(later, 100)).wanted == 200
+
+
 def test_a_node_says_what_it_lacks_to_lead(candidate: Candidate) -> None:
     assert candidate.given(part(sealed(3, 41))).lacks == copies.NEEDED
     for name in copies.NEEDED[:2]:

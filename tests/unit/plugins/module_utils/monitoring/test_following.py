@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import dataclasses
 import http.client
+import json
 import socket
+import types
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record, node_settings
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies, votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.votes import Question
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following, front
+from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import copying, following, front, requests
 
 from . import nodes
 
@@ -129,9 +132,9 @@ def channel(settings: node_settings.Settings) -> Iterator[socket.socket]:
 
 def test_answers_come_in_the_order_of_their_questions(settings: node_settings.Settings) -> None:
     async def scenario(end: socket.socket) -> list[tuple[int, bytes]]:
-        asking = front.Channel(end)
+        ask = partial(front.Channel(end).ask, path=requests.LEADER, seconds=60)
         sealed = [votes.sealed_question(offer(number), key=nodes.KEY, now=0) for number in range(1, 9)]
-        return list(await asyncio.gather(*(asking.ask(data, seconds=60) for data in (*sealed, sealed[0]))))
+        return list(await asyncio.gather(*(ask(data) for data in (*sealed, sealed[0]))))
 
     with channel(settings) as end:
         *given, beyond = asyncio.run(scenario(end))
@@ -145,14 +148,54 @@ def test_answers_come_in_the_order_of_their_questions(settings: node_settings.Se
 def test_a_question_that_nobody_answers_in_time_does_not_spoil_the_next(settings: node_settings.Settings) -> None:
     async def scenario(ours: socket.socket, theirs: socket.socket) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
         asking = front.Channel(ours)
-        late = await asking.ask(b"first", seconds=0.01)
+        late = await asking.ask(b"first", path=requests.LEADER, seconds=0.01)
         for text in (b"one", b"two"):
             theirs.sendall(following.LENGTH.pack(len(text)) + text)
-        return late, await asking.ask(b"second", seconds=60)
+        return late, await asking.ask(b"second", path=requests.COPY, seconds=60)
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert asyncio.run(scenario(ours, theirs)) == ((503, b""), (200, b"two"))
+
+
+def test_the_path_says_what_is_asked_and_nothing_that_is_not_signed_is_looked_into(
+    settings: node_settings.Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copies.sealed(b"{}", copies.Stamp(3, 42, 1), cluster_key=b"key")
+    whole = copies.Part(nodes.UUID, "nonce", None, copies.Stamp(3, 42, 1), copies.digest(copy), len(copy), 0, copy)
+    part = copies.sealed_part(whole, key=nodes.KEY, now=0)
+    looked: list[str] = []
+    loads = json.loads
+
+    def noted(text: str) -> object:
+        looked.append(text)
+        return loads(text)
+
+    async def scenario(end: socket.socket) -> list[int]:
+        asking = front.Channel(end)
+        asked = [
+            (part, requests.LEADER),
+            (votes.sealed_question(ASKED, key=nodes.KEY, now=0), requests.COPY),
+            (copies.sealed_part(whole, key=b"x" * 64, now=0), requests.COPY),
+            (b"[" * 100000, requests.COPY),
+            (votes.sealed_question(ASKED, key=b"x" * 64, now=0), requests.LEADER),
+        ]
+        given = [await asking.ask(data, path=path, seconds=60) for data, path in asked]
+        assert not (settings.root / copying.FILE).exists()
+        monkeypatch.undo()
+        return [status for status, _ in [*given, await asking.ask(part, path=requests.COPY, seconds=60)]]
+
+    monkeypatch.setattr(votes, "json", types.SimpleNamespace(loads=noted, dumps=json.dumps))
+    with channel(settings) as end:
+        assert asyncio.run(scenario(end)) == [403, 403, 403, 403, 403, 200]
+    assert (settings.root / copying.FILE).read_bytes() == copy
+    assert len(looked) == 2, "those that the controller signed"
+
+
+def test_what_comes_for_no_path_ends_the_channel(settings: node_settings.Settings) -> None:
+    with channel(settings) as end:
+        end.sendall(following.QUESTION.pack(9, 100))
+        assert end.recv(following.LENGTH.size) == b""
 
 
 def test_the_agent_is_asked_over_http(node: nodes.Node, settings: node_settings.Settings) -> None:
@@ -169,6 +212,7 @@ def test_the_agent_is_asked_over_http(node: nodes.Node, settings: node_settings.
         assert status == 200
         assert votes.answer(given, key=nodes.KEY, asked=offer(4)).follows == offer(4).offer
         assert posted(b"anything") == (403, b"")
+        assert posted(votes.sealed_question(ASKED, key=nodes.KEY, now=0), path="/1/configuration-copy") == (403, b"")
         assert posted(b"x" * (votes.LIMIT + 1))[0] == 413
         assert posted(b"anything", path="/1/report/node/diagnose")[0] == 405
         assert agent.ask("/1/leader")[0] == 405

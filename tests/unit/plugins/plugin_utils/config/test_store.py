@@ -248,3 +248,20 @@ def test_a_replica_that_an_older_version_recorded_is_read_and_has_no_generations
     del raw["maintenance"]["left_behind"][0]["generations"]
     found = document.load(json.dumps(raw).encode())
     assert [(left.is_new, left.generations) for left in found.maintenance.left_behind] == [(True, ())]
+
+
+def test_a_daemon_that_waited_and_is_gone_is_not_taken_for_another_process_that_has_its_id_by_now(
+    where: tree.Tree,
+) -> None:
+    held = store.open_lock(where)
+    signed = f"{store.DAEMON}{os.getpid()}, {store.WAITS}"
+    store.sign_lock(held, signed)
+    assert store.waiting(where) == signed
+
+    os.close(held)
+    assert store.waiting(where) == ""
+
+    held = store.open_lock(where)
+    store.sign_lock(held, f"{store.DAEMON}{os.getpid()}")
+    assert store.waiting(where) == "", "it does not wait any more"
+    os.close(held)

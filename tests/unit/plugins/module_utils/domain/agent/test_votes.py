@@ -55,6 +55,17 @@ def test_what_is_no_question_to_this_node_is_refused(wrong: bytes) -> None:
         votes.question(wrong, key=KEY, node=NODE)
 
 
+@pytest.mark.parametrize("master", ["", "node1", NODE.upper(), NODE + "\n", "x); run `rm -r /`", "\ud800"])
+def test_a_master_that_is_no_uuid_is_followed_by_no_answer_and_offered_by_no_question(master: str) -> None:
+    wrong = Kept(Epoch(5, "five"), master, 7)
+    asked, given = Question(NODE, "nonce", BOOT, wrong), Answer(NODE, "nonce", BOOT, wrong)
+
+    with pytest.raises(errors.InvalidInput, match=r"no UUID|surrogate"):
+        votes.answer(votes.sealed_answer(given, key=KEY, now=NOW), key=KEY, asked=QUESTION)
+    with pytest.raises(errors.InvalidInput, match=r"no UUID|surrogate"):
+        votes.question(votes.sealed_question(asked, key=KEY, now=NOW), key=KEY, node=NODE)
+
+
 @pytest.mark.parametrize("given", [Answer(NODE, "another", BOOT), Answer("b", "nonce", BOOT)])
 def test_an_answer_to_another_question_is_refused(given: Answer) -> None:
     with pytest.raises(errors.InvalidInput, match="another question"):
