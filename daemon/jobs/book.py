@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors, secret_values
 from . import values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from .ports import Ports
     from .store import Store
 
+LOG = logging.getLogger(__name__)
 PART, CLEARING = "archive of jobs", "removal of old archived jobs"
 REMEDY = "make /var/lib/roundsman/queue/archive writable for the daemon, with free space"
 INTERVAL = 300.0
@@ -36,6 +38,8 @@ class Book:
         self._clock = clock
         self._on_change = on_change
         self._ends: dict[int, asyncio.Event] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
+        self._beginning: set[int] = set()
 
     def load(self) -> None:
         """Read all jobs of the queue.
@@ -53,28 +57,54 @@ class Book:
         """
         return self.jobs.get(number) or self._store.archived(number)
 
-    def change(self, number: int, rule: Callable[[values.Job], values.Job], *, is_durable: bool = True) -> values.Job:
-        """Give a job another value, durably unless a restart may well forget it.
+    async def change(
+        self, number: int, rule: Callable[[values.Job], values.Job], *, is_durable: bool = True
+    ) -> values.Job:
+        """Give a job another value, durably unless a restart may well forget it; its changes come one after the other.
+
+        A rule is given the value that the change before it has left. A caller that is canceled while a value is being
+        written has changed it all the same.
 
         Raises:
-            StoreFailed: it could not be written, and stands as before.
+            NotFound: it is not in the queue. StoreFailed: it could not be written, and stands as before.
         """
-        job = rule(self.jobs[number])
-        if is_durable:
-            self._store.save(job)
-        self.jobs[number] = job
+        async with self._turns.setdefault(number, asyncio.Lock()):
+            before = self.jobs.get(number)
+            if before is None:
+                raise errors.NotFound(f"there is no job {number} in the queue")
+            job = rule(before)
+            if not is_durable:
+                return self._replace(job)
+            return await _to_its_end(self._written(before, job, rule))
+
+    async def _written(
+        self, before: values.Job, job: values.Job, rule: Callable[[values.Job], values.Job]
+    ) -> values.Job:
+        if job.has_begun:
+            self._beginning.add(job.id)
+        try:
+            await self._store.write(job)
+        finally:
+            self._beginning.discard(job.id)
+        # What a restart may well forget has perhaps changed meanwhile.
+        now = self.jobs[job.id]
+        return self._replace(job if now is before else rule(now))
+
+    def _replace(self, job: values.Job) -> values.Job:
+        self.jobs[job.id] = job
         self._on_change()
         return job
 
-    def set_opcode(self, number: int, index: int, *, is_durable: bool = True, **fields: Any) -> None:
-        """Change fields of one opcode of a job."""
+    def has_begun(self, number: int) -> bool:
+        """Whether an opcode of a job has begun, or that is just being written."""
+        return number in self._beginning or self.jobs[number].has_begun
 
-        def rule(job: values.Job) -> values.Job:
-            return job.with_opcode(index, dataclasses.replace(job.opcodes[index], **fields))
+    def set_opcode(self, number: int, index: int, **fields: Any) -> None:
+        """Change fields of one opcode of a job that a restart may well forget."""
+        job = self.jobs[number]
+        self._replace(job.with_opcode(index, dataclasses.replace(job.opcodes[index], **fields)))
 
-        self.change(number, rule, is_durable=is_durable)
-
-    def begin(self, number: int, index: int, *, is_durable: bool, **fields: Any) -> None:
+    async def begin(self, number: int, index: int, *, is_durable: bool, **fields: Any) -> None:
         """An opcode is at work; the reason trail says so, as in Ganeti."""
         now = self._clock()
 
@@ -83,9 +113,9 @@ class Book:
             entry = values.Reason(f"gnt:opcode:{opcode.kind}", f"job={number};index={index}", int(now * 1e9))
             return dataclasses.replace(job.with_opcode(index, opcode), reason=(*job.reason, entry))
 
-        self.change(number, rule, is_durable=is_durable)
+        await self.change(number, rule, is_durable=is_durable)
 
-    def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
+    async def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
         """An opcode has ended; after one that ended badly, or after the last, so has the job; one being canceled too.
 
         Anybody may read its text: secrets in it are hidden.
@@ -105,32 +135,20 @@ class Book:
                 return job.over(now=now, text="canceled")
             return job if job.next_opcode is not None else dataclasses.replace(job, ended=now)
 
-        self.change(number, rule)
+        await self.change(number, rule)
 
-    def end_unstarted(
-        self, number: int, status: values.Status, text: str, *, reasons: tuple[values.Reason, ...] = ()
-    ) -> None:
-        """A job ends without any opcode of it going on, and keeps the reasons.
+    async def end_unstarted(self, number: int, status: values.Status, text: str) -> None:
+        """A job ends without any opcode of it going on.
 
         Raises:
             StoreFailed: it could not be written; the job stands as before.
         """
         now = self._clock()
-
-        def rule(job: values.Job) -> values.Job:
-            index = job.next_opcode
-            if index is not None and status is values.Status.ERROR:
-                ended = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now)
-                job = job.with_opcode(index, ended)
-            is_canceling = job.canceling or status is values.Status.CANCELED
-            return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(
-                now=now, text=text
-            )
-
-        self.change(number, rule)
+        await self.change(number, lambda job: over(job, status, text, now=now))
 
     def tell_end(self, number: int) -> None:
         """Wake those who wait for the end of a job."""
+        self._turns.pop(number, None)
         event = self._ends.pop(number, None)
         if event is not None:
             event.set()
@@ -144,6 +162,32 @@ class Book:
         """Wait until a job has ended, at most so long."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.until_end(number), seconds)
+
+
+def over(
+    job: values.Job, status: values.Status, text: str, *, now: float, reasons: tuple[values.Reason, ...] = ()
+) -> values.Job:
+    """A job that has ended without any opcode of it going on, with further reasons."""
+    index = job.next_opcode
+    if index is not None and status is values.Status.ERROR:
+        ended = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now)
+        job = job.with_opcode(index, ended)
+    is_canceling = job.canceling or status is values.Status.CANCELED
+    return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(now=now, text=text)
+
+
+async def _to_its_end(changing: Coroutine[None, None, values.Job]) -> values.Job:
+    """What a change returns; a caller that is canceled is so when it is over."""
+    task = asyncio.get_running_loop().create_task(changing)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if (error := task.exception()) is not None:
+            LOG.error("nobody waits any more for a change of a job that failed", exc_info=error)  # noqa: TRY400
+        raise
 
 
 class Archivist:

@@ -157,20 +157,24 @@ class Queue:
         Raises:
             NotFound: there is no such job. Refused: it has ended already. StoreFailed: nothing was done.
         """
-        job = self.find(job_id)
+        now = self.now()
+
+        def rule(job: values.Job) -> values.Job:
+            if job.is_final:
+                raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
+            if not _is_running(job):
+                return book.over(job, values.Status.CANCELED, "canceled", now=now, reasons=reasons)
+            return dataclasses.replace(job, canceling=True, reason=(*job.reason, *reasons))
+
+        rule(self.find(job_id))
+        job = await self._book.change(job_id, rule)
         if job.is_final:
-            raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
-        if not _is_running(job):
-            self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled", reasons=reasons)
             await self._scheduler.leave(job_id)
-        else:
-            trail = (*job.reason, *reasons)
-            self._book.change(job_id, lambda job: dataclasses.replace(job, canceling=True, reason=trail))
-            if kill:
-                self._scheduler.interrupt(job_id)
+        elif kill:
+            self._scheduler.interrupt(job_id)
         return self.find(job_id)
 
-    def change_priority(self, job_id: int, priority: int) -> values.Job:
+    async def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.
 
         Raises:
@@ -179,7 +183,7 @@ class Queue:
         """
         values.check_priority(priority)
         self.find(job_id).with_priority(priority)
-        job = self._book.change(job_id, lambda job: job.with_priority(priority))
+        job = await self._book.change(job_id, lambda job: job.with_priority(priority))
         if not _is_running(job):
             self._scheduler.reprioritize(job_id, priority)
         return job

@@ -146,7 +146,7 @@ class Machine(RuleBasedStateMachine):
         job = data.draw(st.sampled_from(self.at(values.Status.QUEUED, values.Status.WAITING)))
 
         async def change() -> None:
-            assert self.queue.change_priority(job, priority).priority == priority
+            assert (await self.queue.change_priority(job, priority)).priority == priority
 
         self.act(change())
 
