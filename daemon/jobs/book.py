@@ -16,7 +16,7 @@ from ...plugins.module_utils.domain.values import errors, secret_values
 from . import values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from .ports import Ports
     from .store import Store
@@ -40,6 +40,7 @@ class Book:
         self._ends: dict[int, asyncio.Event] = {}
         self._turns: dict[int, asyncio.Lock] = {}
         self._beginning: set[int] = set()
+        self._changing: set[asyncio.Task[values.Job]] = set()
 
     def load(self) -> None:
         """Read all jobs of the queue.
@@ -75,7 +76,10 @@ class Book:
             job = rule(before)
             if not is_durable:
                 return self._replace(job)
-            return await _to_its_end(self._written(before, job, rule))
+            task = asyncio.get_running_loop().create_task(self._written(before, job, rule))
+            self._changing.add(task)
+            task.add_done_callback(self._changing.discard)
+            return await _to_its_end(task)
 
     async def _written(
         self, before: values.Job, job: values.Job, rule: Callable[[values.Job], values.Job]
@@ -89,6 +93,11 @@ class Book:
         # What a restart may well forget has perhaps changed meanwhile.
         now = self.jobs[job.id]
         return self._replace(job if now is before else rule(now))
+
+    async def landed(self) -> None:
+        """Wait until no change is being written."""
+        while self._changing:
+            await asyncio.wait(self._changing)
 
     def _replace(self, job: values.Job) -> values.Job:
         self.jobs[job.id] = job
@@ -176,9 +185,8 @@ def over(
     return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(now=now, text=text)
 
 
-async def _to_its_end(changing: Coroutine[None, None, values.Job]) -> values.Job:
+async def _to_its_end(task: asyncio.Task[values.Job]) -> values.Job:
     """What a change returns; a caller that is canceled is so when it is over."""
-    task = asyncio.get_running_loop().create_task(changing)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

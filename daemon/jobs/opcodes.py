@@ -71,7 +71,7 @@ class Driver:
     async def _work(self, job: int) -> None:
         """State that cannot be written now is tried again, for nothing is lost."""
         index = self._book.jobs[job].next_opcode
-        while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
+        while index is not None and not self._is_over(job, index):
             try:
                 is_over = await self._opcode(job, index)
                 self._ports.failures.recovered(f"job {job}")
@@ -86,6 +86,11 @@ class Driver:
         # On a full disk they are free all the same, and the next change of the table writes it down.
         with contextlib.suppress(errors.StoreFailed):
             await self._ports.desk.written()
+
+    def _is_over(self, job: int, index: int) -> bool:
+        # Somebody may have archived it the moment it had ended.
+        known = self._book.jobs.get(job)
+        return known is None or known.opcodes[index].status in values.FINAL
 
     def _report_stuck(self, job: int, defect: Exception) -> None:
         LOG.critical("job %s is stuck because of an internal error", job, exc_info=defect)

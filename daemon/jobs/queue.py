@@ -304,6 +304,7 @@ class Queue:
         for task in self._tidying:
             task.cancel()
         await self._scheduler.stop()
+        await self._book.landed()
         await self._ports.desk.landed()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:

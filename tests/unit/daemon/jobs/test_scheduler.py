@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -200,9 +201,14 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
         await running.queue.submit([twins.job(1, daemons.delay(0, -18, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         seen = []
-        for _ in range(2):
+
+        def is_aged(times: int) -> bool:
+            (opcode,) = running.queue.jobs[1].opcodes
+            return (opcode.aged, opcode.status) == (times, values.Status.WAITING)
+
+        for times in (1, 2):
             await daemons.later(rules.PATIENCE + 1)
-            await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+            await daemons.until(running, functools.partial(is_aged, times))
             (opcode,) = daemons.on_disk(running)[1].opcodes
             seen.append((opcode.priority, opcode.aged, opcode.status.value))
         assert seen == [(-19, 1, "queued"), (-20, 2, "queued")]
