@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors, secret_values
+from .. import writing
 from . import values
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .ports import Ports
     from .store import Store
 
-LOG = logging.getLogger(__name__)
 PART, CLEARING = "archive of jobs", "removal of old archived jobs"
 REMEDY = "make /var/lib/roundsman/queue/archive writable for the daemon, with free space"
 INTERVAL = 300.0
@@ -39,7 +38,6 @@ class Book:
         self._on_change = on_change
         self._ends: dict[int, asyncio.Event] = {}
         self._turns: dict[int, asyncio.Lock] = {}
-        self._beginning: set[int] = set()
         self._changing: set[asyncio.Task[values.Job]] = set()
 
     def load(self) -> None:
@@ -79,17 +77,12 @@ class Book:
             task = asyncio.get_running_loop().create_task(self._written(before, job, rule))
             self._changing.add(task)
             task.add_done_callback(self._changing.discard)
-            return await _to_its_end(task)
+            return await writing.to_its_end(task)
 
     async def _written(
         self, before: values.Job, job: values.Job, rule: Callable[[values.Job], values.Job]
     ) -> values.Job:
-        if job.has_begun:
-            self._beginning.add(job.id)
-        try:
-            await self._store.write(job)
-        finally:
-            self._beginning.discard(job.id)
+        await self._store.write(job)
         # What a restart may well forget has perhaps changed meanwhile.
         now = self.jobs[job.id]
         return self._replace(job if now is before else rule(now))
@@ -103,10 +96,6 @@ class Book:
         self.jobs[job.id] = job
         self._on_change()
         return job
-
-    def has_begun(self, number: int) -> bool:
-        """Whether an opcode of a job has begun, or that is just being written."""
-        return number in self._beginning or self.jobs[number].has_begun
 
     def set_opcode(self, number: int, index: int, **fields: Any) -> None:
         """Change fields of one opcode of a job that a restart may well forget."""
@@ -183,19 +172,6 @@ def over(
         job = job.with_opcode(index, ended)
     is_canceling = job.canceling or status is values.Status.CANCELED
     return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(now=now, text=text)
-
-
-async def _to_its_end(task: asyncio.Task[values.Job]) -> values.Job:
-    """What a change returns; a caller that is canceled is so when it is over."""
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        if (error := task.exception()) is not None:
-            LOG.error("nobody waits any more for a change of a job that failed", exc_info=error)  # noqa: TRY400
-        raise
 
 
 class Archivist:

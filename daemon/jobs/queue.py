@@ -14,6 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors
+from .. import writing
 from . import book, log_following, process, questions, scheduler, submission, values
 
 if TYPE_CHECKING:
@@ -166,12 +167,14 @@ class Queue:
                 return book.over(job, values.Status.CANCELED, "canceled", now=now, reasons=reasons)
             return dataclasses.replace(job, canceling=True, reason=(*job.reason, *reasons))
 
+        async def carry_out() -> None:
+            if (await self._book.change(job_id, rule)).is_final:
+                await self._scheduler.leave(job_id)
+            elif kill:
+                self._scheduler.interrupt(job_id)
+
         rule(self.find(job_id))
-        job = await self._book.change(job_id, rule)
-        if job.is_final:
-            await self._scheduler.leave(job_id)
-        elif kill:
-            self._scheduler.interrupt(job_id)
+        await writing.to_its_end(asyncio.get_running_loop().create_task(carry_out()))
         return self.find(job_id)
 
     async def change_priority(self, job_id: int, priority: int) -> values.Job:

@@ -219,7 +219,7 @@ class Scheduler:
                 continue
             verdict = rules.verdict(self._filters, job)
             self._take_tickets(entry, verdict.buckets)
-            if not self._book.has_begun(job.id) and verdict.action in stop and entry.task is not None:
+            if not job.has_begun and verdict.action in stop and entry.task is not None:
                 entry.task.cancel()
 
     def _place(self, number: int) -> None:

@@ -100,8 +100,8 @@ HISTORY = (
         (
             Edit(
                 QUEUE,
-                "self._book.change(job_id, rule)\n",
-                "self._book.change(job_id, rule, is_durable=_is_running(self.jobs[job_id]))\n",
+                "self._book.change(job_id, rule))",
+                "self._book.change(job_id, rule, is_durable=_is_running(self.jobs[job_id])))",
             ),
         ),
     ),

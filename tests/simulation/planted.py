@@ -34,8 +34,8 @@ PLANTED = (
         (
             Edit(
                 BOOK,
-                "        try:\n            await self._store.write(job)\n",
-                "        self.jobs[job.id] = job\n        try:\n            await self._store.write(job)\n",
+                "        await self._store.write(job)\n",
+                "        self.jobs[job.id] = job\n        await self._store.write(job)\n",
             ),
             Edit(BOOK, "self._replace(job if now is before else rule(now))", "self._replace(now)"),
         ),
