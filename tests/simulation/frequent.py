@@ -47,6 +47,7 @@ FREQUENT: dict[str, Often] = {
     "locks_of_plays_dropped": Often({}, ("play-by-hand", "tag", "kill")),
     "full_disk_ends_start": Often({"disk-full": 0.05, "kill-at-sync": 0.01}, ("move", "tag", "kill"), first=39),
     "return_unnoticed": Often({"agents": 1.0}, ("node-fails", "tag", "tag", "tag"), first=2),
+    "lost_not_looked_for": Often({"process-killed": 0.1}, ("move", "failover")),
     "lost_move_fails": Often({"process-killed": 0.15}, ("report", "tag"), first=3),
     "book_before_disk": Often({"disk-full": 0.03}, ("move", "move", "kill")),
     "running_by_status": Often({}, ("move", "cancel", "kill")),

@@ -5,6 +5,8 @@ has ended, no lock is held, no process is left, no part fails, no incident is op
 was recorded is on record, each instance that runs does so where the configuration says, and its replicas are in sync,
 or the repair that a person ordered says why not.
 
+What heals later is judged before: an opcode whose run was lost ends only once somebody has looked for its instance.
+
 What is about one act is judged where it is done: a run begins once, alone, and under locks that the disk has
 (`processes.py`); no instance runs twice (`acts.py`); some replica has all acknowledged writes, and one that is started
 lacks only those that a failover has stated (`disks.py`); no node does what an earlier epoch orders than it has said
@@ -27,7 +29,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster.locks im
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.service import Service
@@ -38,6 +40,9 @@ READ_BEFORE = 130.0
 """Seconds after which a daemon knows no more that a BMC read off."""
 ANSWERED_BEFORE = 15.0
 """Seconds for which a daemon may take the answers of nodes for those of now, and submit a job."""
+
+RUNS = frozenset({"migrate", "failover", "startup", "shutdown"})
+"""The kinds of opcodes that have an instance run elsewhere, or not any more."""
 
 
 class Watch:
@@ -203,6 +208,19 @@ class Watch:
             job = service.queue._book.find(number)
             if job is None or not any(source in entry.text for entry in job.reason):
                 self._world.violated(f"{source} promised job {number}, which is {'gone' if job is None else 'another'}")
+        self._look_at_submitted(service.queue.jobs)
+
+    def _look_at_submitted(self, jobs: Mapping[int, values.Job]) -> None:
+        """What an opcode has submitted is what its result names: it has planned once, whoever was killed meanwhile."""
+        named: dict[int, str] = {}
+        for job in jobs.values():
+            named |= _promises(job)
+        plans = {_plan(job, index) for job in jobs.values() for index in _succeeded(job)}
+        for number, job in jobs.items():
+            told = [entry.text for entry in job.reason if entry.text.startswith("job=")]
+            sources = [text for text in told if not text.startswith(f"job={number};")]
+            if sources and sources[-1] in plans and named.get(number) != sources[-1]:
+                self._world.violated(f"{sources[-1]} has submitted job {number}, and its result does not name it")
 
     def _look_at_ends(self, service: Service) -> None:
         if self._listed == (listed := [*service.queue.jobs.values()]):
@@ -211,12 +229,14 @@ class Watch:
         for number, job in service.queue.jobs.items():
             if job is self._seen.get(number):
                 continue
+            self._look_at_runs(service, self._seen.get(number), job)
             self._seen[number] = job
             self._promised |= _promises(job)
             if job.is_final:
-                # A plan that was refused, as by a drained queue, promises nothing any more.
-                kept, own = _promises(job), f"job={number};"
-                self._promised = {at: by for at, by in self._promised.items() if not by.startswith(own) or at in kept}
+                # A plan that was refused, as by a drained queue, promises nothing any more; one that succeeded has kept
+                # each promise that it has ever made.
+                refused = {_plan(job, index) for index, each in enumerate(job.opcodes) if not _has_succeeded(each)}
+                self._promised = {at: by for at, by in self._promised.items() if by not in refused}
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
                 self._seen_ended[number] = self._world.now
@@ -224,6 +244,32 @@ class Watch:
                     if opcode.kind == "power":
                         self.note_reading(opcode.params["node"])
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
+
+    def _look_at_runs(self, service: Service, before: values.Job | None, job: values.Job) -> None:
+        """After a run that does not say what it has done, its opcode ends only once somebody has looked.
+
+        Then it is on record where the instance runs, unless the look broke off. The daemon looks later, too, once the
+        nodes of an unfinished migration answer: until then nobody knows.
+        """
+        world = self._world
+        opcodes_before = before.opcodes if before is not None else ()
+        ended_before = {index for index, opcode in enumerate(opcodes_before) if opcode.status in values.FINAL}
+        for index, opcode in enumerate(job.opcodes):
+            run = service.queue._ports.store.run_folder(job.id, index)
+            process = world.processes.get(run)
+            if index in ended_before or not _has_ended(job, index) or process is None or not process.leaves_unknown:
+                continue
+            is_judged = opcode.kind in RUNS and len(world.controllers) == 1 and process.instance not in world.misplaced
+            if is_judged and world.looks.get(run, True) and not self._is_on_record(service, process.instance):
+                what = "was looked for" if run in world.looks else "was not looked for"
+                world.violated(
+                    f"{process.instance} {what} after run {job.id}/{index}, and it is not on record where it runs"
+                )
+
+    def _is_on_record(self, service: Service, uuid: str) -> bool:
+        """Whether it is on record where an instance runs, if it runs."""
+        instance, nodes = service.configuration.current.instances[uuid], self._world.guests[uuid]
+        return not nodes or (nodes == {instance.primary_node} and not instance.moving)
 
     def _look_at_incidents(self, service: Service, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
         """No incident fails because moves were lost, or refused before they began, unless that was too often."""
@@ -418,9 +464,22 @@ def _is_refused(opcode: values.Opcode) -> bool:
     return opcode.kind in outcomes.MOVES and opcode.status is values.Status.ERROR and not opcode.started
 
 
+def _has_succeeded(opcode: values.Opcode) -> bool:
+    return opcode.status is values.Status.SUCCESS
+
+
+def _succeeded(job: values.Job) -> list[int]:
+    return [index for index, opcode in enumerate(job.opcodes) if _has_succeeded(opcode)]
+
+
+def _plan(job: values.Job, index: int) -> str:
+    """The opcode as the reasons of the jobs that it submits name it."""
+    return f"job={job.id};index={index}"
+
+
 def _promises(job: values.Job) -> dict[int, str]:
     return {
-        number: f"job={job.id};index={index}"
+        number: _plan(job, index)
         for index, opcode in enumerate(job.opcodes)
         if isinstance(opcode.result, dict)
         for _, number in opcode.result.get("jobs", ())

@@ -125,6 +125,7 @@ def find_instance(world: World, run: Path, step: dict[str, Any]) -> Play:
     if len(found) == 1 and found[0] in step["known"] and (not undecided or found[0] == step["known"][0]):
         secondaries = tuple(node for node in step["known"] if node != found[0])
         record(world, run, changes.InstanceNodes(instance, found[0], secondaries))
+        world.looks[run.parent] = True
         yield RECORD
         yield from only(world, instance, found[0], others)
     elif not found and heard == wanted and not step["unfinished"] and not step["unasked"]:

@@ -148,6 +148,7 @@ PATCHES: tuple[Patch, ...] = (
             ("daemon.maintenance.replicas:Replicas.__init__", "monotonic"),
             ("daemon.maintenance.left_behind:LeftBehind.__init__", "monotonic"),
             ("daemon.maintenance.balancing:Balancer.__init__", "monotonic"),
+            ("daemon.maintenance.unfinished_moves:UnfinishedMoves.__init__", "monotonic"),
         )
     ),
     Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),

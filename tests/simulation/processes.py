@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
+from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process, task_log
 from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_replica import Rejected
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_group, run_records
@@ -75,6 +75,7 @@ class Process(Living):
         self.run = run
         self.is_hung = self.is_rest = False
         self.kind = ""
+        self.outcome: dict[str, Any] = {}
         self.disk = durable_files.Disk()
         self._life = self._lived()
         self._chances = world.rng("process")
@@ -100,6 +101,12 @@ class Process(Living):
     @property
     def has_livelock(self) -> bool:
         return not self.is_over and not self.is_rest
+
+    @property
+    def leaves_unknown(self) -> bool:
+        """Whether it began, and does not say what it has made true: it was lost, or failed without a value."""
+        is_told = self.outcome and (self.outcome["status"] == "success" or self.outcome.get("value") is not None)
+        return self.run in self.world.begun and not is_told
 
     def _be_killed(self) -> None:
         if self.kind and self.world.happens("module-outlives-play"):
@@ -140,13 +147,14 @@ class Process(Living):
         yield STEP
         try:
             value = yield from plays.play(self.world, self.run, self.kind, step)
-            outcome: dict[str, Any] = {"status": "success", "text": "", "value": value}
+            outcome = {"status": "success", "text": "", "value": value}
         except acts.PlayFailed as failure:
             outcome = {"status": "error", "text": str(failure), "value": failure.value}
         except Rejected as error:
             outcome = {"status": "error", "text": str(error)}
         if self.is_rest:
             return
+        self.outcome = outcome
         run_records.conclude(self.run, outcome)
         yield EXIT
 
@@ -204,6 +212,8 @@ def spawn(world: World, cwd: Path) -> Child:
     _check_durable(world, run)
     world.tell("process", f"{run.parent.name}/{run.name}", "is started")
     world.processes[run] = Process(world, run)
+    if run.name == task_log.LOOKUP:
+        world.looks[run.parent] = False
     return Child(world.processes[run])
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import maintenance
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
@@ -74,6 +78,18 @@ def test_each_patch_has_a_reason_and_is_taken_back() -> None:
     trial.play(case.of_seed(1, steps=1))
     assert os.fsync is before
     assert all(patch.reason for patch in patches.PATCHES)
+
+
+def test_no_part_of_maintenance_goes_by_the_clock_of_the_machine() -> None:
+    patched = {patch.owner for patch in patches.PATCHES if patch.name == "monotonic"}
+    found = set()
+    for module in pkgutil.iter_modules(maintenance.__path__, f"{maintenance.__name__}."):
+        for owner in vars(importlib.import_module(module.name)).values():
+            defaults = getattr(getattr(owner, "__init__", None), "__kwdefaults__", None) or {}
+            if time.monotonic in defaults.values():
+                found.add(f"{owner.__module__}:{owner.__qualname__}.__init__")
+    assert found
+    assert found <= patched
 
 
 def test_a_case_does_not_know_that_the_disk_failed_in_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

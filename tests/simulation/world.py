@@ -79,7 +79,8 @@ class _OfController(Generic[T]):
 class World:
     """Everything that outlives the daemon. `calm` is when no fault happens any more.
 
-    `here` is the controller whose daemon, process or play is at work at this moment.
+    `here` is the controller whose daemon, process or play is at work at this moment. `looks` has the runs after which a
+    look for their instance began, and whether the last one has recorded where it is.
     """
 
     root: _OfController[Path] = _OfController()
@@ -117,6 +118,7 @@ class World:
         self.guests: dict[str, set[str]] = {}
         self.names: dict[str, str] = {}
         self.begun: set[Path] = set()
+        self.looks: dict[Path, bool] = {}
         self.kills = 0
         self.writes_on: Disk | None = None
         self._events: list[tuple[float, int, Controller, Callable[[], None]]] = []
