@@ -65,6 +65,11 @@ class Driver:
                     await interrupted.wait()
                 else:
                     return
+        except asyncio.CancelledError:
+            # The daemon stops, perhaps while the end was being written.
+            if (known := self._book.jobs.get(job)) is None or known.is_final:
+                self.release(job)
+            raise
         finally:
             del self._interrupted[job]
 
