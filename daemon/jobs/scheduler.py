@@ -134,6 +134,8 @@ class Scheduler:
         else:
             entry.task.cancel()
             await asyncio.wait([entry.task])
+            # Once the daemon stops nobody else does.
+            self._driver.release(number)
 
     async def stop(self) -> None:
         """Let go of all jobs, as they stand."""

@@ -165,7 +165,8 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._is_named = False
-        self._thread = Writer("jobs and their plans")
+        self._thread = Writer("changes of jobs")
+        self._plans = Writer("plans of jobs")
         self.archive = Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -275,7 +276,7 @@ class Store:
         Raises:
             StoreFailed: they could not be written.
         """
-        await self._thread.write(_write_plan, self.run_folder(job, index), tuple(planned))
+        await self._plans.write(_write_plan, self.run_folder(job, index), tuple(planned))
 
     def plan(self, job: int, index: int) -> tuple[values.Job, ...]:
         """The jobs that an opcode was about to submit.
