@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 from concurrent import futures
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+async def to_its_end(task: asyncio.Task[T]) -> T:
+    """What a task returns; a caller that is canceled is so when it is over."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("nobody waits any more for what failed", exc_info=error)  # noqa: TRY400 - not the cancelation did
+        raise
 
 
 class Writer:

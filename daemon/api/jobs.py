@@ -9,6 +9,7 @@ import pydantic
 from fastapi import Query, Request
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
+from ...plugins.module_utils.domain.values import errors
 from ..jobs import task_log
 from . import asking, bodies, waiting
 from .answers import Json
@@ -49,7 +50,11 @@ def add(routes: APIRouter, service: Service, *, waits: waiting.Waits) -> None:
             return Json([False, f"job {job} has ended: {found.status.value}"])
         if asked.dry_run:
             return Json([True, f"job {job} would be canceled"])
-        after = await service.queue.cancel(job, kill=True)
+        try:
+            after = await service.queue.cancel(job, kill=True)
+        except errors.Refused as refusal:
+            # It has ended while this waited for what was being written of it.
+            return Json([False, str(refusal)])
         return Json([True, f"job {job} is {after.status.value}"])
 
 

@@ -59,5 +59,5 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/jobs/{job}/priority", response_model=dict[str, Any])
     async def priority(job: Number, body: Priority) -> Response:
-        after = service.queue.change_priority(job, body.priority)
+        after = await service.queue.change_priority(job, body.priority)
         return Json({"id": job, "priority": after.priority})

@@ -12,6 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors, secret_values
+from .. import writing
 from . import values
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Book:
         self._clock = clock
         self._on_change = on_change
         self._ends: dict[int, asyncio.Event] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
+        self._changing: set[asyncio.Task[values.Job]] = set()
 
     def load(self) -> None:
         """Read all jobs of the queue.
@@ -53,28 +56,53 @@ class Book:
         """
         return self.jobs.get(number) or self._store.archived(number)
 
-    def change(self, number: int, rule: Callable[[values.Job], values.Job], *, is_durable: bool = True) -> values.Job:
-        """Give a job another value, durably unless a restart may well forget it.
+    async def change(
+        self, number: int, rule: Callable[[values.Job], values.Job], *, is_durable: bool = True
+    ) -> values.Job:
+        """Give a job another value, durably unless a restart may well forget it; its changes come one after the other.
+
+        A rule is given the value that the change before it has left. A caller that is canceled while a value is being
+        written has changed it all the same.
 
         Raises:
-            StoreFailed: it could not be written, and stands as before.
+            NotFound: it is not in the queue. StoreFailed: it could not be written, and stands as before.
         """
-        job = rule(self.jobs[number])
-        if is_durable:
-            self._store.save(job)
-        self.jobs[number] = job
+        async with self._turns.setdefault(number, asyncio.Lock()):
+            before = self.jobs.get(number)
+            if before is None:
+                raise errors.NotFound(f"there is no job {number} in the queue")
+            job = rule(before)
+            if not is_durable:
+                return self._replace(job)
+            task = asyncio.get_running_loop().create_task(self._written(before, job, rule))
+            self._changing.add(task)
+            task.add_done_callback(self._changing.discard)
+            return await writing.to_its_end(task)
+
+    async def _written(
+        self, before: values.Job, job: values.Job, rule: Callable[[values.Job], values.Job]
+    ) -> values.Job:
+        await self._store.write(job)
+        # What a restart may well forget has perhaps changed meanwhile.
+        now = self.jobs[job.id]
+        return self._replace(job if now is before else rule(now))
+
+    async def landed(self) -> None:
+        """Wait until no change is being written."""
+        while self._changing:
+            await asyncio.wait(self._changing)
+
+    def _replace(self, job: values.Job) -> values.Job:
+        self.jobs[job.id] = job
         self._on_change()
         return job
 
-    def set_opcode(self, number: int, index: int, *, is_durable: bool = True, **fields: Any) -> None:
-        """Change fields of one opcode of a job."""
+    def set_opcode(self, number: int, index: int, **fields: Any) -> None:
+        """Change fields of one opcode of a job that a restart may well forget."""
+        job = self.jobs[number]
+        self._replace(job.with_opcode(index, dataclasses.replace(job.opcodes[index], **fields)))
 
-        def rule(job: values.Job) -> values.Job:
-            return job.with_opcode(index, dataclasses.replace(job.opcodes[index], **fields))
-
-        self.change(number, rule, is_durable=is_durable)
-
-    def begin(self, number: int, index: int, *, is_durable: bool, **fields: Any) -> None:
+    async def begin(self, number: int, index: int, *, is_durable: bool, **fields: Any) -> None:
         """An opcode is at work; the reason trail says so, as in Ganeti."""
         now = self._clock()
 
@@ -83,9 +111,9 @@ class Book:
             entry = values.Reason(f"gnt:opcode:{opcode.kind}", f"job={number};index={index}", int(now * 1e9))
             return dataclasses.replace(job.with_opcode(index, opcode), reason=(*job.reason, entry))
 
-        self.change(number, rule, is_durable=is_durable)
+        await self.change(number, rule, is_durable=is_durable)
 
-    def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
+    async def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
         """An opcode has ended; after one that ended badly, or after the last, so has the job; one being canceled too.
 
         Anybody may read its text: secrets in it are hidden.
@@ -105,32 +133,20 @@ class Book:
                 return job.over(now=now, text="canceled")
             return job if job.next_opcode is not None else dataclasses.replace(job, ended=now)
 
-        self.change(number, rule)
+        await self.change(number, rule)
 
-    def end_unstarted(
-        self, number: int, status: values.Status, text: str, *, reasons: tuple[values.Reason, ...] = ()
-    ) -> None:
-        """A job ends without any opcode of it going on, and keeps the reasons.
+    async def end_unstarted(self, number: int, status: values.Status, text: str) -> None:
+        """A job ends without any opcode of it going on.
 
         Raises:
             StoreFailed: it could not be written; the job stands as before.
         """
         now = self._clock()
-
-        def rule(job: values.Job) -> values.Job:
-            index = job.next_opcode
-            if index is not None and status is values.Status.ERROR:
-                ended = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now)
-                job = job.with_opcode(index, ended)
-            is_canceling = job.canceling or status is values.Status.CANCELED
-            return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(
-                now=now, text=text
-            )
-
-        self.change(number, rule)
+        await self.change(number, lambda job: over(job, status, text, now=now))
 
     def tell_end(self, number: int) -> None:
         """Wake those who wait for the end of a job."""
+        self._turns.pop(number, None)
         event = self._ends.pop(number, None)
         if event is not None:
             event.set()
@@ -144,6 +160,18 @@ class Book:
         """Wait until a job has ended, at most so long."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.until_end(number), seconds)
+
+
+def over(
+    job: values.Job, status: values.Status, text: str, *, now: float, reasons: tuple[values.Reason, ...] = ()
+) -> values.Job:
+    """A job that has ended without any opcode of it going on, with further reasons."""
+    index = job.next_opcode
+    if index is not None and status is values.Status.ERROR:
+        ended = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now)
+        job = job.with_opcode(index, ended)
+    is_canceling = job.canceling or status is values.Status.CANCELED
+    return dataclasses.replace(job, canceling=is_canceling, reason=(*job.reason, *reasons)).over(now=now, text=text)
 
 
 class Archivist:

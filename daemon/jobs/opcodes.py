@@ -65,13 +65,18 @@ class Driver:
                     await interrupted.wait()
                 else:
                     return
+        except asyncio.CancelledError:
+            # The daemon stops, perhaps while the end was being written.
+            if (known := self._book.jobs.get(job)) is None or known.is_final:
+                self.release(job)
+            raise
         finally:
             del self._interrupted[job]
 
     async def _work(self, job: int) -> None:
         """State that cannot be written now is tried again, for nothing is lost."""
         index = self._book.jobs[job].next_opcode
-        while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
+        while index is not None and not self._is_over(job, index):
             try:
                 is_over = await self._opcode(job, index)
                 self._ports.failures.recovered(f"job {job}")
@@ -87,6 +92,11 @@ class Driver:
         with contextlib.suppress(errors.StoreFailed):
             await self._ports.desk.written()
 
+    def _is_over(self, job: int, index: int) -> bool:
+        # Somebody may have archived it the moment it had ended.
+        known = self._book.jobs.get(job)
+        return known is None or known.opcodes[index].status in values.FINAL
+
     def _report_stuck(self, job: int, defect: Exception) -> None:
         LOG.critical("job %s is stuck because of an internal error", job, exc_info=defect)
         self._ports.failures.failed(
@@ -101,10 +111,18 @@ class Driver:
         text = f"canceled; a defect kept it from being settled, so what {folder} records may be unknown: {defect!r}"
         while not self._book.jobs[job].is_final:
             try:
-                self._book.end_unstarted(job, values.Status.CANCELED, text)
+                await self._book.end_unstarted(job, values.Status.CANCELED, text)
             except errors.StoreFailed:
                 LOG.exception("job %s cannot end, and is tried again in %s s", job, RETRY_SECONDS)
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def end(self, job: int, status: values.Status, text: str) -> None:
+        """End a job that nobody works on; where that cannot be written it stands as before, and is looked at again."""
+        try:
+            await self._book.end_unstarted(job, status, text)
+        except errors.StoreFailed:
+            LOG.exception("job %s cannot end, and is tried again in %s s", job, RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def release(self, job: int) -> None:
         """Give back what a job holds and waits for."""
@@ -128,7 +146,7 @@ class Driver:
         try:
             if opcode.kind == values.UNREADABLE:
                 text = await settling.clear_up(self._ports, job, values.lock_owner(job))
-                self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
+                await self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
                 return True
             made = registry.make(opcode.kind, opcode.params)
             if not await self._locked(job, index, made):
@@ -137,7 +155,7 @@ class Driver:
         except errors.StoreFailed:
             raise
         except (errors.Refused, errors.Failed) as error:
-            self._book.end(job, index, values.Status.ERROR, str(error))
+            await self._book.end(job, index, values.Status.ERROR, str(error))
         return True
 
     async def _locked(self, job: int, index: int, made: registry.Made) -> bool:
@@ -147,7 +165,7 @@ class Driver:
             # It was at work when the daemon ended, and kept what it was granted.
             return True
         if not is_running:
-            self._book.set_opcode(job, index, is_durable=False, status=values.Status.WAITING)
+            self._book.set_opcode(job, index, status=values.Status.WAITING)
         wants = made.wants(self._ports.configuration.current)
         if not wants:
             return True
@@ -157,7 +175,7 @@ class Driver:
                 await self._acquire(job, index, made)
         except TimeoutError:
             self.release(job)
-            self._book.change(job, lambda job: rules.aged(job, index))
+            await self._book.change(job, lambda job: rules.aged(job, index))
             return False
         return True
 
@@ -180,7 +198,7 @@ class Driver:
         status = self._book.jobs[job].opcodes[index].status
         is_repeated = recovery.recover(status=status, execution=made.execution) is recovery.Step.REPEAT
         if status is not values.Status.RUNNING and (text := made.moot(self._ports.configuration.current)):
-            self._book.end(job, index, values.Status.SUCCESS, text)
+            await self._book.end(job, index, values.Status.SUCCESS, text)
             return
         if made.execution in {Execution.PLAY, Execution.DELAY}:
             await self._turns.take_slot(job)
@@ -211,10 +229,10 @@ class Inside:
         is_dry = self._book.jobs[job].opcodes[index].dry_run
         is_removal = made.removes and not is_dry
         if is_removal and is_repeated and made.is_removed(self._ports.configuration.current):
-            self._end(job, index, None, text=DONE_BEFORE)
+            await self._end(job, index, None, text=DONE_BEFORE)
             return
         # A removal begins durably: after a crash it is known that what is missing was there when it began.
-        self._begin(job, index, is_durable=is_removal)
+        await self._begin(job, index, is_durable=is_removal)
         result: Any = None
         lines = [DRY] if is_dry else []
 
@@ -231,7 +249,7 @@ class Inside:
         if made.hears:
             await self._ports.facts.take_all()
         await self._ports.configuration.commit(decide, by=f"job {job}")
-        self._end(job, index, result, text="\n".join(lines))
+        await self._end(job, index, result, text="\n".join(lines))
 
     async def submit(self, job: int, index: int, made: contract.SubmitOpcode, *, is_repeated: bool) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
@@ -242,18 +260,18 @@ class Inside:
         else:
             jobs = self._planned(current, index, made)
             if opcode.dry_run:
-                self._begin(job, index, is_durable=False)
-                self._end(job, index, {"jobs": [], "planned": [_shown(each) for each in jobs]})
+                await self._begin(job, index, is_durable=False)
+                await self._end(job, index, {"jobs": [], "planned": [_shown(each) for each in jobs]})
                 return
             await self._ports.store.save_plan(job, index, jobs)
-            self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
+            await self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
         await self._submit.submit(jobs)
         text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
-        self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
+        await self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
 
     async def delay(self, job: int, index: int, made: contract.DelayOpcode) -> None:
         """Wait, and no longer than until the job is canceled."""
-        self._begin(job, index, is_durable=False)
+        await self._begin(job, index, is_durable=False)
         seconds = 0 if self._book.jobs[job].opcodes[index].dry_run else made.seconds()
         if seconds:
             interrupted = self._delays[job] = asyncio.Event()
@@ -266,22 +284,22 @@ class Inside:
             finally:
                 del self._delays[job]
             if interrupted.is_set():
-                self._book.end(job, index, values.Status.CANCELED, "canceled while it waited")
+                await self._book.end(job, index, values.Status.CANCELED, "canceled while it waited")
                 return
-        self._end(job, index, None)
+        await self._end(job, index, None)
 
     def interrupt(self, job: int) -> None:
         """End the delay of a job, if it is in one."""
         if job in self._delays:
             self._delays[job].set()
 
-    def _begin(self, job: int, index: int, *, is_durable: bool, **fields: Any) -> None:
+    async def _begin(self, job: int, index: int, *, is_durable: bool, **fields: Any) -> None:
         if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
-            self._book.begin(job, index, is_durable=is_durable, **fields)
+            await self._book.begin(job, index, is_durable=is_durable, **fields)
 
-    def _end(self, job: int, index: int, result: Any, *, text: str = "") -> None:
+    async def _end(self, job: int, index: int, result: Any, *, text: str = "") -> None:
         plain = pydantic_core.to_jsonable_python(result)
-        self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
+        await self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
 
     def _planned(self, job: values.Job, index: int, made: contract.SubmitOpcode) -> tuple[values.Job, ...]:
         cluster = self._ports.configuration.current

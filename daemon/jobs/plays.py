@@ -60,26 +60,33 @@ async def run(
     """
     folder = ports.store.run_folder(job, index)
 
-    def begin() -> None:
-        start = made.check_facts(ports.configuration.current, ports.facts)
-        granted = ports.desk.table.locks_of(owner)
-        cluster = contract.observed(ports.configuration.current, ports.facts)
-        spec = process.run_spec(cluster, made, granted=granted, environment=ports.environment)
-        if start is not None:
-            spec = with_source_off(spec, start)
-        if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
-            book.begin(job, index, is_durable=True, run=str(index))
-        ports.processes.start(folder, spec)
-
     opcode, is_canceling = book.jobs[job].opcodes[index], book.jobs[job].canceling
     step = recovery.recover(
         process.traces(folder), status=opcode.status, execution=made.execution, is_canceling=is_canceling
     )
     if step is recovery.Step.START:
         await _clear(ports, opcode, made)
-        begin()
+        spec = _spec(ports, made, owner)
+        if opcode.status is not values.Status.RUNNING:
+            await book.begin(job, index, is_durable=True, run=str(index))
+            # What was known before it waited for the disk may not be true any more.
+            spec = _spec(ports, made, owner)
+        ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
     await _settle(ports, book, made, job=job, index=index, owner=owner)
+
+
+def _spec(ports: Ports, made: contract.PlayOpcode, owner: holders.Owner) -> process.Spec:
+    """What its process is told, as everything is known now.
+
+    Raises:
+        Refused: a fact is against it.
+    """
+    start = made.check_facts(ports.configuration.current, ports.facts)
+    granted = ports.desk.table.locks_of(owner)
+    cluster = contract.observed(ports.configuration.current, ports.facts)
+    spec = process.run_spec(cluster, made, granted=granted, environment=ports.environment)
+    return spec if start is None else with_source_off(spec, start)
 
 
 async def _clear(ports: Ports, opcode: values.Opcode, made: contract.PlayOpcode) -> None:
@@ -117,7 +124,7 @@ async def _settle(
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None:
         audit.notices(made.notices(settlement.value), by=owner.name)
-    book.end(job, index, status, text, result=_result(made, settlement, folder, step=step, loss=loss))
+    await book.end(job, index, status, text, result=_result(made, settlement, folder, step=step, loss=loss))
 
 
 def _result(

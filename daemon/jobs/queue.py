@@ -14,6 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.values import errors
+from .. import writing
 from . import book, log_following, process, questions, scheduler, submission, values
 
 if TYPE_CHECKING:
@@ -157,20 +158,26 @@ class Queue:
         Raises:
             NotFound: there is no such job. Refused: it has ended already. StoreFailed: nothing was done.
         """
-        job = self.find(job_id)
-        if job.is_final:
-            raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
-        if not _is_running(job):
-            self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled", reasons=reasons)
-            await self._scheduler.leave(job_id)
-        else:
-            trail = (*job.reason, *reasons)
-            self._book.change(job_id, lambda job: dataclasses.replace(job, canceling=True, reason=trail))
-            if kill:
+        now = self.now()
+
+        def rule(job: values.Job) -> values.Job:
+            if job.is_final:
+                raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
+            if not _is_running(job):
+                return book.over(job, values.Status.CANCELED, "canceled", now=now, reasons=reasons)
+            return dataclasses.replace(job, canceling=True, reason=(*job.reason, *reasons))
+
+        async def carry_out() -> None:
+            if (await self._book.change(job_id, rule)).is_final:
+                await self._scheduler.leave(job_id)
+            elif kill:
                 self._scheduler.interrupt(job_id)
+
+        rule(self.find(job_id))
+        await writing.to_its_end(asyncio.get_running_loop().create_task(carry_out()))
         return self.find(job_id)
 
-    def change_priority(self, job_id: int, priority: int) -> values.Job:
+    async def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.
 
         Raises:
@@ -179,7 +186,7 @@ class Queue:
         """
         values.check_priority(priority)
         self.find(job_id).with_priority(priority)
-        job = self._book.change(job_id, lambda job: job.with_priority(priority))
+        job = await self._book.change(job_id, lambda job: job.with_priority(priority))
         if not _is_running(job):
             self._scheduler.reprioritize(job_id, priority)
         return job
@@ -300,6 +307,7 @@ class Queue:
         for task in self._tidying:
             task.cancel()
         await self._scheduler.stop()
+        await self._book.landed()
         await self._ports.desk.landed()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:

@@ -28,7 +28,7 @@ from . import opcodes, rules, values
 from .rules import BLOCKED_LINE, Entry, Lane, Stand
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from .book import Book
     from .ports import Ports, Submit
@@ -100,7 +100,7 @@ class Scheduler:
         self._take_tickets(entry, rules.verdict(self._filters, job).buckets)
         if entry.lane in self._slots:
             self._slots[entry.lane].add(job.id)
-        self._start(entry)
+        self._start(entry, self._driver.work(job.id))
 
     def look(self) -> None:
         """Something may let jobs begin: decide once all that the same event wakes had time to ask for a slot."""
@@ -134,6 +134,8 @@ class Scheduler:
         else:
             entry.task.cancel()
             await asyncio.wait([entry.task])
+            # Once the daemon stops nobody else does.
+            self._driver.release(number)
 
     async def stop(self) -> None:
         """Let go of all jobs, as they stand."""
@@ -194,7 +196,7 @@ class Scheduler:
             self._place(self._due.popleft())
         self._hand_out_slots()
         while (entry := self._admit_next()) is not None:
-            self._start(entry)
+            self._start(entry, self._driver.work(entry.number))
 
     def _renew_filters(self) -> bool:
         """Take the filters of the configuration as it is now; returns whether they may be others than before."""
@@ -233,8 +235,7 @@ class Scheduler:
             self._leave_line(entry)
             entry.held_by = decision.held_by
             if decision.ends is not None:
-                self._book.end_unstarted(number, decision.ends, decision.text)
-                self._ended(entry)
+                self._start(entry, self._driver.end(number, decision.ends, decision.text))
             elif decision.waits_for is None:
                 self._enter(entry, job, decision.buckets)
         except errors.StoreFailed:
@@ -349,9 +350,8 @@ class Scheduler:
             entry = self._entries[aside[0][1]]
             self._move(entry, (Stand.QUEUED, entry.lane))
 
-    def _start(self, entry: Entry) -> None:
-        number = entry.number
-        entry.task = asyncio.get_running_loop().create_task(self._driver.work(number), name=f"job {number}")
+    def _start(self, entry: Entry, work: Coroutine[None, None, None]) -> None:
+        entry.task = asyncio.get_running_loop().create_task(work, name=f"job {entry.number}")
         entry.task.add_done_callback(lambda task: self._returned(entry, task))
 
     def _returned(self, entry: Entry, task: asyncio.Task[None]) -> None:
@@ -377,7 +377,7 @@ class Scheduler:
     def _return_to_queue(self, entry: Entry, job: values.Job) -> None:
         index = job.next_opcode
         if index is not None and job.opcodes[index].status is values.Status.WAITING:
-            self._book.set_opcode(job.id, index, is_durable=False, status=values.Status.QUEUED)
+            self._book.set_opcode(job.id, index, status=values.Status.QUEUED)
             self._driver.release(job.id)
         if not job.has_begun:
             self._take_tickets(entry, None)

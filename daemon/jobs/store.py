@@ -165,7 +165,8 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._is_named = False
-        self._thread = Writer("plans of jobs")
+        self._thread = Writer("changes of jobs")
+        self._plans = Writer("plans of jobs")
         self.archive = Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -176,6 +177,14 @@ class Store:
         """
         folder = self._made(job)
         durable_files.replace(folder / "job.json", encode(job))
+
+    async def write(self, job: values.Job) -> None:
+        """Make a job's state durable, by a thread.
+
+        Raises:
+            StoreFailed: it could not be written; what was there before is still there. StateUnknown: the disk failed.
+        """
+        await self._thread.write(self.save, job)
 
     def save_new(self, jobs: Sequence[values.Job]) -> None:
         """Make new jobs durable together; nothing of them is left when one of them cannot be.
@@ -267,7 +276,7 @@ class Store:
         Raises:
             StoreFailed: they could not be written.
         """
-        await self._thread.write(_write_plan, self.run_folder(job, index), tuple(planned))
+        await self._plans.write(_write_plan, self.run_folder(job, index), tuple(planned))
 
     def plan(self, job: int, index: int) -> tuple[values.Job, ...]:
         """The jobs that an opcode was about to submit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.power import power, power_record
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import peer_reports
 from ...plugins.plugin_utils.cluster import changes, incidents, known_off
 from ...plugins.plugin_utils.cluster import cluster as clusters
@@ -315,8 +317,10 @@ class DeadNodes(parts.Part):
         """Cancel a command that has not begun, to the BMC of a node (UUID) that is not to get any now."""
         job = self._queue.jobs.get(self._commands.get(node, 0))
         if job is not None and job.status in {values.Status.QUEUED, values.Status.WAITING}:
-            await self._queue.cancel(job.id, kill=False)
-            self._fenced.pop(node, None)
+            # It may begin or end while this waits for what is being written of it.
+            with contextlib.suppress(errors.Refused, errors.NotFound):
+                if (await self._queue.cancel(job.id, kill=False)).is_final:
+                    self._fenced.pop(node, None)
 
     async def _command(self, node: clusters.Node, command: power.Command, text: str) -> None:
         """Have a job command the power of a silent node, one at a time for each; none if it has answered meanwhile."""

@@ -348,7 +348,7 @@ class Rounds:
             # While one was canceled, others may have ended.
             if job not in wanted and self._queue.unfinished([job]) and not self._queue.jobs[job].canceling:
                 self._balancer.withdrawn.add(job)
-                await self._queue.cancel(job, kill=False)
+                await self._cancel(job)
 
     async def _take_back_overtaken(self) -> None:
         """Jobs that cannot be done any more do not fail their incident: what is left of them is planned again."""
@@ -356,7 +356,12 @@ class Rounds:
         for number, why in overtaken.reasons(cluster, self._unfinished(), is_drained=self._queue.drained).items():
             if self._queue.unfinished([number]) and not self._queue.jobs[number].canceling:
                 reason = values.Reason(submission.TAKEN_BACK, why, int(self._clock() * 1e9))
-                await self._queue.cancel(number, kill=False, reasons=(reason,))
+                await self._cancel(number, reason)
+
+    async def _cancel(self, number: int, *reasons: values.Reason) -> None:
+        # It may end while this waits for what is being written of it.
+        with contextlib.suppress(errors.Refused, errors.NotFound):
+            await self._queue.cancel(number, kill=False, reasons=reasons)
 
     def _unfinished(self) -> tuple[unfinished.Job, ...]:
         return tuple(submission.unfinished_moves(self._queue.jobs.values()))

@@ -21,7 +21,6 @@ OPCODES = "daemon/jobs/opcodes.py"
 SETTLING = "daemon/jobs/settling.py"
 SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
-BOOK = "daemon/jobs/book.py"
 PROCESS = "daemon/jobs/opcode_process.py"
 LOCKS = "daemon/locks/table_file.py"
 FILES = "plugins/plugin_utils/durable_files.py"
@@ -46,8 +45,8 @@ HISTORY = (
         (
             Edit(
                 PLAYS,
-                "            book.begin(job, index, is_durable=True,",
-                "            book.begin(job, index, is_durable=False,",
+                "            await book.begin(job, index, is_durable=True,",
+                "            await book.begin(job, index, is_durable=False,",
             ),
         ),
     ),
@@ -100,9 +99,9 @@ HISTORY = (
         "a job that was canceled while it waited for its turn is canceled in memory only (05f97308)",
         (
             Edit(
-                BOOK,
-                " text=text\n            )\n\n        self.change(number, rule)\n",
-                " text=text\n            )\n\n        self.change(number, rule, is_durable=False)\n",
+                QUEUE,
+                "self._book.change(job_id, rule))",
+                "self._book.change(job_id, rule, is_durable=_is_running(self.jobs[job_id])))",
             ),
         ),
     ),

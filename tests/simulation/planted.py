@@ -34,14 +34,10 @@ PLANTED = (
         (
             Edit(
                 BOOK,
-                "        job = rule(self.jobs[number])\n"
-                "        if is_durable:\n"
-                "            self._store.save(job)\n"
-                "        self.jobs[number] = job\n",
-                "        job = self.jobs[number] = rule(self.jobs[number])\n"
-                "        if is_durable:\n"
-                "            self._store.save(job)\n",
+                "        await self._store.write(job)\n",
+                "        self.jobs[job.id] = job\n        await self._store.write(job)\n",
             ),
+            Edit(BOOK, "self._replace(job if now is before else rule(now))", "self._replace(now)"),
         ),
     ),
     Mutant(

@@ -24,7 +24,7 @@ APART = 20.0
 """Seconds from one step to the next."""
 ON_LOOP = frozenset(
     {
-        *("queue", "queue/N", "queue/N/job.json"),
+        "queue",
         *("rounds", "rounds/N.json"),
     }
 )

@@ -212,7 +212,7 @@ class Users:
 
     async def _priority(self, service: Service, chances: random.Random) -> None:
         if unfinished := sorted(service.queue.unfinished(service.queue.jobs)):
-            service.queue.change_priority(chances.choice(unfinished), _priority(chances))
+            await service.queue.change_priority(chances.choice(unfinished), _priority(chances))
 
     async def _filter(self, service: Service, chances: random.Random) -> None:
         uuid = f"{chances.getrandbits(128):032x}"

@@ -74,12 +74,14 @@ class Machine(RuleBasedStateMachine):
     def act(self, work: Any) -> Any:
         async def rested() -> Any:
             found = await work
-            # The configuration and locks are written by threads, and told about; all else is a few turns of the loop.
+            # Files are written by threads, and told about; all else is a few turns of the loop.
             is_writing = True
             while is_writing:
                 for _ in range(40):
                     await asyncio.sleep(0)
-                is_writing = self.running.desk._file._writer is not None
+                changing = self.running.queue._book
+                is_writing = self.running.desk._file._writer is not None or bool(changing._changing)
+                await changing.landed()
                 await self.running.desk.landed()
             return found
 
@@ -146,7 +148,7 @@ class Machine(RuleBasedStateMachine):
         job = data.draw(st.sampled_from(self.at(values.Status.QUEUED, values.Status.WAITING)))
 
         async def change() -> None:
-            assert self.queue.change_priority(job, priority).priority == priority
+            assert (await self.queue.change_priority(job, priority)).priority == priority
 
         self.act(change())
 

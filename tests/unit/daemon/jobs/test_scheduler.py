@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -200,9 +201,14 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
         await running.queue.submit([twins.job(1, daemons.delay(0, -18, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         seen = []
-        for _ in range(2):
+
+        def is_aged(times: int) -> bool:
+            (opcode,) = running.queue.jobs[1].opcodes
+            return (opcode.aged, opcode.status) == (times, values.Status.WAITING)
+
+        for times in (1, 2):
             await daemons.later(rules.PATIENCE + 1)
-            await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+            await daemons.until(running, functools.partial(is_aged, times))
             (opcode,) = daemons.on_disk(running)[1].opcodes
             seen.append((opcode.priority, opcode.aged, opcode.status.value))
         assert seen == [(-19, 1, "queued"), (-20, 2, "queued")]
@@ -221,16 +227,16 @@ def test_another_priority_counts_in_the_queue_and_among_those_who_wait_for_locks
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         await running.queue.submit([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2, 3)])
         await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"waiting"})
-        running.queue.change_priority(3, -7)
+        await running.queue.change_priority(3, -7)
         assert [one.owner.name for one in running.desk.table.waiting] == ["job 3", "job 1", "job 2"]
         assert daemons.on_disk(running)[3].priority == -7
         running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)
         assert ended(running) == [3, 1, 2]
         with pytest.raises(errors.Refused, match="job 3 keeps its priority: it is success"):
-            running.queue.change_priority(3, 0)
+            await running.queue.change_priority(3, 0)
         with pytest.raises(errors.InvalidInput, match="the priority 20"):
-            running.queue.change_priority(3, 20)
+            await running.queue.change_priority(3, 20)
 
     daemon.run(act)
 
@@ -344,11 +350,11 @@ def test_a_job_that_waits_without_limit_ages_again_when_it_is_made_less_urgent(d
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         await running.queue.submit([twins.job(1, daemons.delay(0, -20, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
-        running.queue.change_priority(1, 10)
+        await running.queue.change_priority(1, 10)
         await daemons.later(rules.PATIENCE + 1)
         await daemons.until(running, lambda: running.queue.jobs[1].priority == 9)
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
-        running.queue.change_priority(1, -20)
+        await running.queue.change_priority(1, -20)
         await daemons.later(rules.PATIENCE + 1)
         assert (running.queue.jobs[1].priority, twins.statuses(running)[1]) == (-20, "waiting")
         running.desk.release(holders.Owner("a play"))

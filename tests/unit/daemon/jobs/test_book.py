@@ -1,0 +1,158 @@
+"""What becomes of a job while a change of it is on its way to a slow disk."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import node_power
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+RUNNING = values.Status.RUNNING
+PAUSE = job_filters.Filter("f1", 0, 0, (("jobid", [">", "id", 0]),), job_filters.Action.PAUSE)
+
+
+class SlowDisk:
+    """Writes the values of jobs at once, but one kind of them not before it is told to."""
+
+    def __init__(self, running: service.Service, is_slow: Callable[[values.Job], bool]) -> None:
+        self.reached = asyncio.Event()
+        self.disk = threading.Event()
+        loop, store = asyncio.get_running_loop(), running.queue._ports.store
+        save = store.save
+
+        def saving(job: values.Job) -> None:
+            if is_slow(job):
+                loop.call_soon_threadsafe(self.reached.set)
+                assert self.disk.wait(twins.LIMIT)
+            save(job)
+
+        store.save = saving  # type: ignore[method-assign]
+
+    async def is_reached(self) -> None:
+        await asyncio.wait_for(self.reached.wait(), twins.LIMIT)
+
+
+def begins(job: values.Job) -> bool:
+    return job.opcodes[0].status is RUNNING and not job.canceling
+
+
+def ends(job: values.Job) -> bool:
+    return job.is_final
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_job_that_is_canceled_while_its_begin_is_written_is_one_that_ran(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, begins)
+        await running.queue.submit([twins.job(1, daemons.move(running))])
+        await slow.is_reached()
+        canceling = asyncio.create_task(running.queue.cancel(1, kill=True))
+        await turns()
+        assert (twins.statuses(running)[1], canceling.done(), twin.ran) == ("waiting", False, [])
+        slow.disk.set()
+        assert (await canceling).status is values.Status.CANCELING
+        assert len(twin.ran) == 1, "what it did is looked for"
+        await twins.jobs_end(running)
+        assert daemons.on_disk(running)[1] == running.queue.jobs[1]
+        assert running.queue.jobs[1].status is daemons.CANCELED
+
+    daemon.run(act, outcomes={"migrate": "held"})
+
+
+def test_a_filter_that_comes_while_a_begin_is_written_leaves_no_job_that_runs_without_anybody_at_work(
+    daemon: daemons.Daemon,
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, begins)
+        await running.queue.submit([twins.job(1, daemons.move(running))])
+        await slow.is_reached()
+        await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
+        running.queue.look()
+        await turns()
+        slow.disk.set()
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success"}
+
+    daemon.run(act)
+
+
+def test_a_fact_that_comes_while_a_begin_is_written_counts(
+    daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts: list[str] = []
+
+    def check(*_: object) -> None:
+        if facts:
+            raise errors.Refused(facts[0])
+
+    monkeypatch.setattr(node_power.Power, "check_facts", check)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, begins)
+        await running.queue.submit([twins.job(1, daemons.power(running))])
+        await slow.is_reached()
+        facts.append("node2 answers again")
+        slow.disk.set()
+        await twins.jobs_end(running)
+        assert twin.ran == []
+        job = running.queue.jobs[1]
+        assert (job.status, job.opcodes[0].text) == (values.Status.ERROR, "node2 answers again")
+
+    daemon.run(act)
+
+
+def test_a_job_that_ends_while_somebody_cancels_it_has_ended(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, ends)
+        await running.queue.submit([twins.job(1, daemons.move(running))])
+        await slow.is_reached()
+        canceling = asyncio.create_task(running.queue.cancel(1, kill=True))
+        await turns()
+        slow.disk.set()
+        with pytest.raises(errors.Refused, match="job 1 has ended: success"):
+            await canceling
+        assert daemons.on_disk(running)[1] == running.queue.jobs[1]
+
+    daemon.run(act)
+
+
+def test_who_is_canceled_while_a_change_is_written_has_changed_it(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.queue.submit([twins.job(1, daemons.move(running)), twins.job(2, daemons.move(running))])
+        await daemons.until(running, lambda: twins.statuses(running) == {1: "running", 2: "waiting"})
+        slow = SlowDisk(running, ends)
+        canceling = asyncio.create_task(running.queue.cancel(2, kill=True))
+        await slow.is_reached()
+        canceling.cancel()
+        await turns()
+        canceling.cancel()
+        await turns()
+        assert not canceling.done()
+        slow.disk.set()
+        with pytest.raises(asyncio.CancelledError):
+            await canceling
+        assert running.queue.jobs[2].status is daemons.CANCELED
+        assert daemons.on_disk(running)[2] == running.queue.jobs[2]
+        (run,) = twin.held()
+        twin.finish(run)
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success", 2: "canceled"}
+
+    daemon.run(act, outcomes={"migrate": "held"})
