@@ -314,7 +314,8 @@ class Queue:
         self.keep_numbers(job.id for job in jobs)
         submission.check(jobs)
         new = [job for job in submission.resolved(jobs) if self._book.find(job.id) is None]
-        if new and self.drained:
+        # Where some are there already a crash had interrupted their submission, and it goes on.
+        if new and len(new) == len(jobs) and self.drained:
             raise errors.Refused("the job queue is drained and takes no jobs: see `roundsman queue undrain`")
         return new
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Explain = Callable[[str], Mapping[str, Any]]
 
+LOCKS_WRITTEN = 5.0
+"""Seconds after the end of a job within which its locks are off the disk: a thread writes that."""
 EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("replica created", "replica removed")}
 EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing", "by_hand", "failovers")
 """The fields of an explanation of which each alone says why something is not as it should be, or what to do."""
@@ -364,7 +366,15 @@ def _incidents(cluster: clusters.Cluster) -> list[str]:
 
 
 def _locks(case: _Case) -> list[str]:
-    """A lock belongs to a process that lives, or to a job that has not ended."""
+    """A lock belongs to a process that lives, or to a job that has not ended; it is off the disk a moment later."""
+    newest = max((job.ended for job in case.jobs.values() if job.is_final), default=0.0)
+    end = time.monotonic() + newest + LOCKS_WRITTEN - time.time()
+    while (found := _left_locks(case)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _left_locks(case: _Case) -> list[str]:
     try:
         rows = json.loads(sealed_json.unseal(case.where.locks.read_bytes()))["held"]
     except FileNotFoundError:

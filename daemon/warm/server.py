@@ -109,7 +109,11 @@ class Server:
                 self._listener.close()
                 os.close(self._life)
                 os.close(self._lock)
-                play.guard(client, request, config_file=self._config_file)
+                try:
+                    play.guard(client, request, config_file=self._config_file)
+                finally:
+                    # What a fork cannot even write to its terminal must not have it end as the server.
+                    os._exit(1)
         if refusal:
             with contextlib.suppress(OSError):
                 client.send(b"R" + refusal.encode(errors="replace"))

@@ -69,6 +69,20 @@ def test_an_opcode_is_executed_as_its_class_says_whatever_methods_it_has(daemon:
     daemon.run(act)
 
 
+def test_a_drained_queue_takes_the_rest_of_what_a_crash_had_half_submitted(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        both = [twins.job(number, daemons.delay()) for number in (5, 6)]
+        await running.queue.submit(both[:1])
+        running.queue.set_drained(True)
+        await running.queue.submit(both)
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {5: "success", 6: "success"}
+        with pytest.raises(errors.Refused, match="drained"):
+            await running.queue.submit([twins.job(number, daemons.delay()) for number in (7, 8)])
+
+    daemon.run(act)
+
+
 def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
         await running.queue.submit([twins.job(1, daemons.power(running))])
