@@ -114,7 +114,9 @@ class UnfinishedMoves(parts.Part):
             pause = BOOTED if has_booted else parts.pause(RETRY, times=tried.times, most=LONGEST_RETRY)
             if self._monotonic() - tried.ended < pause:
                 return False
-        return all(self._answers(cluster, uuid, since=instance.mtime) for uuid in instance.places)
+        # Where the clock was set back since, no answer would be later for as long as that; the look asks both anyway.
+        since = instance.mtime if instance.mtime <= self._clock() else 0.0
+        return all(self._answers(cluster, uuid, since=since) for uuid in instance.places)
 
     def _answers(self, cluster: clusters.Cluster, uuid: str, *, since: float) -> bool:
         """Whether a node may be contacted, and has answered since the migration began."""

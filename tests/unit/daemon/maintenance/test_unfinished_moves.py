@@ -111,6 +111,19 @@ def test_a_node_that_polls_have_not_missed_yet_and_that_has_not_answered_since_i
     play(scenario)
 
 
+def test_a_clock_that_is_set_back_after_the_migration_keeps_nobody_from_looking(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: Moving) -> None:
+        await one.move()
+        monkeypatch.setattr(one.service.unfinished_moves, "_clock", lambda: time.time() - 2190)
+        nodes = one.service.configuration.current.nodes
+        one.service.intake.seen.update({uuid: Seen(answered=time.time() - 2180) for uuid in nodes})
+        assert await one.step() == 1
+
+    play(scenario)
+
+
 def test_the_pause_between_looks_grows_to_an_hour(play: Callable[..., None]) -> None:
     async def scenario(one: Moving) -> None:
         await one.move()
