@@ -12,8 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[4]
 SIMULATED = re.compile(r"/lab/|simulat|/fake|node_journal")
-LIMIT = 229_000
-"""Bytes for `drbd_info` at most; it had 228 kB when this was set, and 262 kB with the simulated disks of the lab."""
+LIMIT = 231_000
+"""Bytes for `drbd_info` at most; it had 230 kB when this was set, and 262 kB with the simulated disks of the lab."""
 
 
 @functools.cache
