@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import node_power
@@ -91,6 +92,32 @@ def test_a_filter_that_comes_while_a_begin_is_written_leaves_no_job_that_runs_wi
         assert twins.statuses(running) == {1: "success"}
 
     daemon.run(act)
+
+
+@pytest.mark.parametrize("is_canceled", [False, True])
+def test_an_emergency_that_comes_while_a_begin_is_written_holds_no_job_that_has_locks(
+    daemon: daemons.Daemon, *, is_canceled: bool
+) -> None:
+    """The emergency power off waits for these locks, so it would wait for its own end."""
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, begins)
+        reason = (values.Reason(submission.ROUNDS, "a repair", 0),)
+        await running.queue.submit([dataclasses.replace(twins.job(1, daemons.move(running)), reason=reason)])
+        await slow.is_reached()
+        await running.configuration.commit(lambda _: [changes.EpoStands((), (), by="me", returning=False)])
+        running.queue.look()
+        await turns()
+        canceling = asyncio.create_task(running.queue.cancel(1, kill=True)) if is_canceled else None
+        await turns()
+        slow.disk.set()
+        await twins.jobs_end(running)
+        if canceling is not None:
+            await canceling
+        assert twins.statuses(running) == {1: "canceled" if is_canceled else "success"}
+        assert not running.desk.table.locks_of(values.lock_owner(1))
+
+    daemon.run(act, outcomes={"migrate": "held"} if is_canceled else {})
 
 
 def test_a_fact_that_comes_while_a_begin_is_written_counts(
