@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import node_power
@@ -118,6 +119,37 @@ def test_an_emergency_that_comes_while_a_begin_is_written_holds_no_job_that_has_
         assert not running.desk.table.locks_of(values.lock_owner(1))
 
     daemon.run(act, outcomes={"migrate": "held"} if is_canceled else {})
+
+
+def test_a_job_that_is_canceled_before_its_process_starts_starts_none(
+    daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+    times: list[None] = []
+
+    async def clear(*_: object) -> None:
+        times.append(None)
+        if len(times) > 1:
+            waits.set()
+            await goes_on.wait()
+
+    monkeypatch.setattr(leadership.Leadership, "clear", clear)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        slow = SlowDisk(running, begins)
+        await running.queue.submit([twins.job(1, daemons.move(running))])
+        await slow.is_reached()
+        await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
+        running.queue.look()
+        await turns()
+        slow.disk.set()
+        await asyncio.wait_for(waits.wait(), twins.LIMIT)
+        await running.queue.cancel(1, kill=True)
+        goes_on.set()
+        await twins.jobs_end(running)
+        assert (twin.ran, twins.statuses(running)) == ([], {1: "canceled"})
+
+    daemon.run(act)
 
 
 def test_a_fact_that_comes_while_a_begin_is_written_counts(
