@@ -192,6 +192,35 @@ def test_a_job_that_ends_while_somebody_cancels_it_has_ended(daemon: daemons.Dae
     daemon.run(act)
 
 
+def test_a_job_that_is_archived_the_moment_it_is_canceled_harms_no_decision(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.queue.submit([twins.job(1, daemons.move(running, 2)), twins.job(2, daemons.move(running))])
+        turns_of = running.queue._scheduler
+        await daemons.until(running, lambda: turns_of.waiting == [2] and twins.statuses(running)[1] == "running")
+        write = running.queue._ports.store.write
+
+        def look() -> None:
+            turns_of._limit = lambda: 2
+            turns_of._look()
+
+        async def written(job: values.Job) -> None:
+            await write(job)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(running.queue.archive, 2)
+            loop.call_soon(look)
+
+        running.queue._ports.store.write = written  # type: ignore[method-assign]
+        await running.queue.cancel(2, kill=True)
+        running.queue._ports.store.write = write  # type: ignore[method-assign]
+        (run,) = twin.held()
+        twin.finish(run)
+        await twins.jobs_end(running)
+        assert running.failures._defect is None
+        assert (twins.statuses(running), running.queue.find(2).status) == ({1: "success"}, daemons.CANCELED)
+
+    daemon.run(act, limit=1, outcomes={"migrate": "held"})
+
+
 def test_who_is_canceled_while_a_change_is_written_has_changed_it(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.queue.submit([twins.job(1, daemons.move(running)), twins.job(2, daemons.move(running))])

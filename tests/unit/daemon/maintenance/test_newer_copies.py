@@ -63,9 +63,7 @@ async def answering(running: service.Service, *, silent: str = "") -> AsyncItera
         yield
 
 
-def look(
-    running: service.Service, *, silent: str = "", names: tuple[str, ...] = NAMES
-) -> newer_copies.Found:
+def look(running: service.Service, *, silent: str = "", names: tuple[str, ...] = NAMES) -> newer_copies.Found:
     async def inner() -> newer_copies.Found:
         async with answering(running, silent=silent):
             return await newer_copies.look(running.where, running.configuration.current, names)
