@@ -71,7 +71,9 @@ async def run(
             await book.begin(job, index, is_durable=True, run=str(index))
             # What was known before it waited for the disk may not be true any more.
             spec = _spec(ports, made, owner)
-        ports.processes.start(folder, spec)
+        # One that had begun before may have been canceled while it waited: then it had no process that could be ended.
+        if not book.jobs[job].canceling:
+            ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
     await _settle(ports, book, made, job=job, index=index, owner=owner)
 

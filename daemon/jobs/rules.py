@@ -122,7 +122,10 @@ def decide(
     filters: Mapping[str, job_filters.Filter],
     find: Callable[[int], values.Job | None],
 ) -> Decision:
-    """Decide about a job that is not at work; filters stop none that has begun, except for that of an emergency."""
+    """Decide about a job that is not at work; filters stop none that has begun, except for that of an emergency.
+
+    That one, too, stops none whose opcode has begun: it has its locks, for which the emergency power off waits.
+    """
     if job.canceling:
         return Decision(ends=values.Status.CANCELED, text="canceled")
     waits = judge_dependencies(job, find)
@@ -130,7 +133,9 @@ def decide(
         return waits
     found = verdict(filters, job)
     stops, is_waiting = found.decided, not job.has_begun
-    if stops is not None and (stops is EMERGENCY or (is_waiting and found.action is job_filters.Action.PAUSE)):
+    is_running = any(opcode.status is values.Status.RUNNING for opcode in job.opcodes)
+    is_emergency = stops is EMERGENCY and not is_running
+    if stops is not None and (is_emergency or (is_waiting and found.action is job_filters.Action.PAUSE)):
         return Decision(held_by=stops, buckets=found.buckets)
     if stops is not None and is_waiting and found.action is job_filters.Action.REJECT:
         return Decision(ends=values.Status.CANCELED, text=f"canceled: filter {stops.uuid} rejects it")

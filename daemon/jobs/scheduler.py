@@ -294,7 +294,7 @@ class Scheduler:
 
     def _urgency(self, number: int) -> int:
         """A job that others wait for is as urgent as the most urgent of them."""
-        awaited, own = self._ports.desk.table.awaited(values.lock_owner(number)), self._book.jobs[number].priority
+        awaited, own = self._ports.desk.table.awaited(values.lock_owner(number)), self._entries[number].priority
         return own if awaited is None else min(awaited, own)
 
     def _give_slot_back(self, entry: Entry) -> None:

@@ -29,16 +29,20 @@ class Found:
 
 
 async def look(where: tree.Tree, cluster: clusters.Cluster, names: Sequence[str]) -> Found:
-    """Ask candidates (names) which copy they keep; nothing is changed. The cluster's key is there already."""
+    """Ask candidates (names) which copy they keep; nothing is changed. The cluster's key is there already.
+
+    Those that cannot be asked are silent: a node that came after the backup is not in the restored configuration.
+    """
     port = cluster.maintenance.settings.agent_port
     nodes = [node for node in cluster.nodes.values() if node.name in names]
+    unknown = {*names} - {node.name for node in nodes}
     if not port or not nodes:
-        return Found({})
+        return Found({}, tuple(sorted({*names})))
     key = where.hmac_key.read_bytes()
     asked = [_kept(node, port, key=signing.node_key(key, node.uuid)) for node in nodes]
     given = {node.name: serial for node, serial in zip(nodes, await asyncio.gather(*asked), strict=True)}
     newer = {name: serial for name, serial in given.items() if serial is not None and serial > cluster.serial_no}
-    return Found(newer, tuple(sorted(name for name, serial in given.items() if serial is None)))
+    return Found(newer, tuple(sorted(unknown | {name for name, serial in given.items() if serial is None})))
 
 
 def text(found: Found, *, serial: int) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon import service
 
-NAMES = ("node2", "node3", "node9")
+NAMES = ("node2", "node3")
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +63,10 @@ async def answering(running: service.Service, *, silent: str = "") -> AsyncItera
         yield
 
 
-def look(running: service.Service, *, silent: str = "") -> newer_copies.Found:
+def look(running: service.Service, *, silent: str = "", names: tuple[str, ...] = NAMES) -> newer_copies.Found:
     async def inner() -> newer_copies.Found:
         async with answering(running, silent=silent):
-            return await newer_copies.look(running.where, running.configuration.current, NAMES)
+            return await newer_copies.look(running.where, running.configuration.current, names)
 
     return asyncio.run(inner())
 
@@ -94,11 +94,17 @@ def test_a_copy_of_this_version_or_an_earlier_one_is_none_and_who_does_not_answe
     assert look(running, silent="node3") == newer_copies.Found({}, ("node3",))
 
 
+def test_a_candidate_that_the_restored_configuration_does_not_have_yet_is_named(running: service.Service) -> None:
+    keep(running, "node2", 1)
+    assert look(running, names=("node9", *NAMES)) == newer_copies.Found({}, ("node9",))
+    assert look(running, names=("node9",)) == newer_copies.Found({}, ("node9",))
+
+
 def test_without_agents_nobody_is_asked(running: service.Service) -> None:
     settings = dataclasses.replace(running.configuration.current.maintenance.settings, agent_port=0)
     asyncio.run(running.configuration.commit(lambda _: [changes.SettingsStand(settings)]))
     found = asyncio.run(newer_copies.look(running.where, running.configuration.current, NAMES))
-    assert found == newer_copies.Found({}, ())
+    assert found == newer_copies.Found({}, NAMES)
 
 
 def test_the_text_names_node_and_versions_and_what_to_do() -> None:
