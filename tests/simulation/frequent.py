@@ -41,7 +41,9 @@ class Often:
 
 TWO = {"agents": 1.0, "second-controller": 1.0, "question-lost": 0.2, "module-is-slow": 0.3}
 FREQUENT: dict[str, Often] = {
-    "changes_of_failed_dropped": Often({"process-killed": 0.15, "look-fails": 0.4}, ("move", "failover"), every=5, first=6),
+    "changes_of_failed_dropped": Often(
+        {"process-killed": 0.15, "look-fails": 0.4}, ("move", "failover"), every=5, first=6
+    ),
     "lines_not_synced": Often({"power-loss-after-record": 0.5}),
     "failed_sync_forgotten": Often({"sync-fails": 0.03, "power-loss-after-failed-sync": 1.0}, ("tag",), first=5),
     "read_only_relies_on_disk": Often({"sync-fails": 0.1, "power-loss-after-failed-sync": 1.0}, ("tag",), first=18),
