@@ -79,7 +79,7 @@ async def run(
 
 
 def _spec(ports: Ports, made: contract.PlayOpcode, owner: holders.Owner) -> process.Spec:
-    """What its process is told, as everything is known now.
+    """What its process is given, by what is known now.
 
     Raises:
         Refused: a fact is against it.

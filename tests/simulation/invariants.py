@@ -211,7 +211,7 @@ class Watch:
         self._look_at_submitted(service.queue.jobs)
 
     def _look_at_submitted(self, jobs: Mapping[int, values.Job]) -> None:
-        """What an opcode has submitted is what its result names: it has planned once, whoever was killed meanwhile."""
+        """What an opcode has submitted is what its result names: it has planned once, whatever was killed meanwhile."""
         named: dict[int, str] = {}
         for job in jobs.values():
             named |= _promises(job)

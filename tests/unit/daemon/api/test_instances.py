@@ -78,7 +78,7 @@ def test_the_oldest_that_ended_leave_no_file_behind(tmp_path: Path, monkeypatch:
         for number in range(1, 9):
             assert await ask(one) == number
             await twins.jobs_end(one.running)
-        # What is not over yet when it is asked is none of the three that ended.
+        # The newest had not ended when the oldest were removed: it is not one of the three that are kept.
         assert list(one.running.queue.jobs) == [5, 6, 7, 8]
         folder = one.running.where.queue
         assert sorted(path.parent.name for path in folder.rglob("job.json")) == ["5", "6", "7", "8"]

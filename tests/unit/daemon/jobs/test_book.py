@@ -27,7 +27,7 @@ PAUSE = job_filters.Filter("f1", 0, 0, (("jobid", [">", "id", 0]),), job_filters
 
 
 class SlowDisk:
-    """Writes the values of jobs at once, but one kind of them not before it is told to."""
+    """Writes the values of jobs at once, but one kind of them not before `disk` is set."""
 
     def __init__(self, running: service.Service, is_slow: Callable[[values.Job], bool]) -> None:
         self.reached = asyncio.Event()

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
@@ -89,6 +89,16 @@ class Controller:
         """The epoch that the steps of this controller name."""
         order = controller_epoch.load(self.where)
         return order.epoch if order is not None else None
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have controllers ask, and wait for nodes, for fractions of a second."""
+    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
+    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
+    monkeypatch.setattr(leadership, "RETRY", 0.05)
+    monkeypatch.setattr(barrier, "SECONDS", 0.2)
+    monkeypatch.setattr(barrier, "LEAST", 0.05)
+    monkeypatch.setattr(leadership, "LEAST", 0.05)
 
 
 def run(running: service.Service, scenario: Callable[[voters.Voters, Controller], Awaitable[Any]]) -> None:

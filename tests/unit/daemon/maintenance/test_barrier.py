@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock, leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
@@ -17,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import controlle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
-from tests.unit.daemon.maintenance.controllers import Bmcs, Controller, epoch_of, refusal, run, until
+from tests.unit.daemon.maintenance.controllers import Bmcs, Controller, epoch_of, refusal, run, shorten, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
-    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
-    monkeypatch.setattr(leadership, "RETRY", 0.05)
-    monkeypatch.setattr(barrier, "SECONDS", 0.2)
-    monkeypatch.setattr(barrier, "LEAST", 0.05)
-    monkeypatch.setattr(leadership, "LEAST", 0.05)
+    shorten(monkeypatch)
 
 
 @pytest.fixture

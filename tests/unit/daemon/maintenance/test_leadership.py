@@ -8,7 +8,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
@@ -20,7 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import st
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
-from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, run, until, wait_of
+from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, run, shorten, until, wait_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +32,7 @@ NOBODY_VOTES = Statement(no_voting=True)
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
-    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
-    monkeypatch.setattr(leadership, "RETRY", 0.05)
-    monkeypatch.setattr(barrier, "SECONDS", 0.2)
-    monkeypatch.setattr(barrier, "LEAST", 0.05)
-    monkeypatch.setattr(leadership, "LEAST", 0.05)
+    shorten(monkeypatch)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
@@ -17,7 +17,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import voters
-from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, refusal, run, until
+from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, refusal, run, shorten, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,12 +31,7 @@ NOBODY_VOTES = Statement(no_voting=True)
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
-    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
-    monkeypatch.setattr(leadership, "RETRY", 0.05)
-    monkeypatch.setattr(barrier, "SECONDS", 0.2)
-    monkeypatch.setattr(barrier, "LEAST", 0.05)
-    monkeypatch.setattr(leadership, "LEAST", 0.05)
+    shorten(monkeypatch)
 
 
 @pytest.fixture
