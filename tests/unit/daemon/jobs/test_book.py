@@ -55,6 +55,14 @@ def ends(job: values.Job) -> bool:
     return job.is_final
 
 
+async def migrating(running: service.Service, is_slow: Callable[[values.Job], bool]) -> SlowDisk:
+    """Job 1, a migration, once a value of it of this kind is on its way to the disk."""
+    slow = SlowDisk(running, is_slow)
+    await running.queue.submit([twins.job(1, daemons.move(running))])
+    await slow.is_reached()
+    return slow
+
+
 async def turns() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -62,9 +70,7 @@ async def turns() -> None:
 
 def test_a_job_that_is_canceled_while_its_begin_is_written_is_one_that_ran(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = SlowDisk(running, begins)
-        await running.queue.submit([twins.job(1, daemons.move(running))])
-        await slow.is_reached()
+        slow = await migrating(running, begins)
         canceling = asyncio.create_task(running.queue.cancel(1, kill=True))
         await turns()
         assert (twins.statuses(running)[1], canceling.done(), twin.ran) == ("waiting", False, [])
@@ -82,9 +88,7 @@ def test_a_filter_that_comes_while_a_begin_is_written_leaves_no_job_that_runs_wi
     daemon: daemons.Daemon,
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = SlowDisk(running, begins)
-        await running.queue.submit([twins.job(1, daemons.move(running))])
-        await slow.is_reached()
+        slow = await migrating(running, begins)
         await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
         running.queue.look()
         await turns()
@@ -136,9 +140,7 @@ def test_a_job_that_is_canceled_before_its_process_starts_starts_none(
     monkeypatch.setattr(leadership.Leadership, "clear", clear)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = SlowDisk(running, begins)
-        await running.queue.submit([twins.job(1, daemons.move(running))])
-        await slow.is_reached()
+        slow = await migrating(running, begins)
         await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
         running.queue.look()
         await turns()
@@ -179,9 +181,7 @@ def test_a_fact_that_comes_while_a_begin_is_written_counts(
 
 def test_a_job_that_ends_while_somebody_cancels_it_has_ended(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = SlowDisk(running, ends)
-        await running.queue.submit([twins.job(1, daemons.move(running))])
-        await slow.is_reached()
+        slow = await migrating(running, ends)
         canceling = asyncio.create_task(running.queue.cancel(1, kill=True))
         await turns()
         slow.disk.set()
