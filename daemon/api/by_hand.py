@@ -40,6 +40,15 @@ class Hold(pydantic.BaseModel):
     is_emergency: bool = False
 
 
+class ConfirmBoots(pydantic.BaseModel):
+    """A play by hand has steps for nodes (UUIDs) that may have booted since they were asked last."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    owner: str
+    livelock: str
+    nodes: list[str] = pydantic.Field(max_length=100_000)
+
+
 class Record(pydantic.BaseModel):
     """A play by hand hands over what became true."""
 
@@ -67,6 +76,12 @@ def add(routes: APIRouter, service: Service) -> None:
         held = service.desk.table.locks_of(owner)
         return Json({lock: mode.value for lock, mode in held.items()})
 
+    @routes.post("/confirm-boots", response_model=dict[str, list[str]])
+    async def confirm_boots(body: ConfirmBoots) -> Response:
+        owner = _owner(service, body)
+        auditing.add_text(f"{owner.name} has {wording.count(len(body.nodes), 'node')} asked for their boots")
+        return Json({"unconfirmed": sorted(await service.leadership.confirm_boots(body.nodes))})
+
     @routes.post("/record", response_model=dict[str, bool])
     async def record(body: Record) -> Response:
         owner = _owner(service, body)
@@ -89,10 +104,11 @@ async def _clear(service: Service, body: Hold) -> None:
     cluster = service.configuration.current
     instances = locks.objects(body.wants, "instance", known=cluster.instances)
     if instances and not body.is_emergency:
-        await service.leadership.clear(instances, locks.objects(body.wants, "node", known=cluster.nodes))
+        nodes = locks.objects(body.wants, "node", known=cluster.nodes)
+        await service.leadership.clear(instances, nodes, asks_all=True)
 
 
-def _owner(service: Service, body: Hold | Record) -> holders.Owner:
+def _owner(service: Service, body: Hold | Record | ConfirmBoots) -> holders.Owner:
     for field, name in (("livelock", body.livelock), ("owner", body.owner)):
         if not NAME.fullmatch(name):
             raise errors.InvalidInput(f"{field} must be 1 to 100 letters, digits, '-' and '_' (got {name[:100]!r})")

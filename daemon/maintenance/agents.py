@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from ...plugins.module_utils.domain.agent import collected, reports, signing
 from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils import http_reads
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.silent_nodes import dead_nodes
-from . import http_reads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain.agent import copies, signing
 from ...plugins.module_utils.domain.values import errors
-from ...plugins.plugin_utils import sealed_json
+from ...plugins.plugin_utils import http_reads, sealed_json, voting
 from ...plugins.plugin_utils.cluster import known_off
 from .. import failures
 from ..writing import Writer
-from . import http_reads, parts, voting
+from . import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

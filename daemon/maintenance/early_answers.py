@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import collected, reports
 from ...plugins.module_utils.domain.values import errors
+from ...plugins.plugin_utils import http_reads
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ..failures import Failures
-from . import agents, http_reads
+from . import agents
 
 if TYPE_CHECKING:
     from pathlib import Path

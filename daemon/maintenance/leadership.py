@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import epochs, votes
 from ...plugins.module_utils.domain.values import errors
-from ...plugins.plugin_utils import controller_epoch, log_output, unsynced
+from ...plugins.plugin_utils import controller_epoch, log_output, unsynced, voting
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from .. import audit
 from ..failures import Failures
-from . import leading, parts, voting
+from . import leading, parts
 from .barrier import Barrier
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Start:
         is_copy = self.record is not None and not is_here(self.record)
         is_unvoted = self.record is None and not self.voter.voters
         is_moved = self.voter.me != self.voter.master
-        return is_copy or is_unvoted or is_moved or leading.is_takeover(self.voter, self.poll.votes)
+        return is_copy or is_unvoted or is_moved or leading.is_takeover(self.voter, _votes(self.poll))
 
 
 class Leadership(parts.Part):
@@ -174,7 +174,7 @@ class Leadership(parts.Part):
             f"it would offer epoch {number} to the {len(answers)} nodes that answer, and lead once "
             + (f"more than half of the {len(voters)} that vote have promised" if voters else "that is written")
         ]
-        if lost := leading.lost_versions_text(start.voter, start.poll.votes, names):
+        if lost := leading.lost_versions_text(start.voter, _votes(start.poll), names):
             lines.append(lost)
         if start.is_takeover(self._is_here):
             lines.append(
@@ -198,7 +198,7 @@ class Leadership(parts.Part):
             done = await self._offer(start)
             if done[0] is leading.Step.BEGIN:
                 self._audit(statement, start)
-                lost = leading.newer_versions(start.voter, start.poll.votes)
+                lost = leading.newer_versions(start.voter, _votes(start.poll))
                 await self._configuration.go_on_above(max((kept.serial for kept in lost.values()), default=0))
             return done
         return start.step, f"{start.verdict.reason}; what would change that: {start.verdict.unblock}"
@@ -239,8 +239,8 @@ class Leadership(parts.Part):
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
             now = dataclasses.replace(candidate, voters=frozenset() if statement.no_voting else able(poll))
             if here is not None and here.boot != unsynced.boot():
-                now = leading.disowned(now, poll.votes, uptime=uptime)
-            return (now, *leading.decide(now, poll.votes, own=own, names=names))
+                now = leading.disowned(now, _votes(poll), uptime=uptime)
+            return (now, *leading.decide(now, _votes(poll), own=own, names=names))
 
         def is_enough(poll: voting.Poll) -> bool:
             is_most = 2 * len(poll.answers) > len(able(poll))
@@ -258,7 +258,7 @@ class Leadership(parts.Part):
             if is_said
         ]
         if said and self.epoch is not None:
-            lost = leading.lost_versions_text(start.voter, start.poll.votes, _names(self._configuration.current))
+            lost = leading.lost_versions_text(start.voter, _votes(start.poll), _names(self._configuration.current))
             audit.LOG.info(
                 "daemon %s: %s",
                 log_output.account(),
@@ -344,7 +344,7 @@ class Leadership(parts.Part):
         nodes = [node for node in self._voters() if node.uuid in poll.answers]
         given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
         promised = _promised(given, offered)
-        if not leading.is_promised(candidate, poll.votes, promised):
+        if not leading.is_promised(candidate, _votes(poll), promised):
             refusals = sorted({answer.refusal for answer in given.answers.values() if answer.refusal})
             return leading.Step.WAIT, (
                 f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
@@ -474,7 +474,7 @@ class Leadership(parts.Part):
         record = await asyncio.to_thread(controller_epoch.read, self._where)
         if self._kept is None or record is None or now < self._again_at:
             return False
-        if not leading.is_held_up(self.epoch, record.ids, poll.votes):
+        if not leading.is_held_up(self.epoch, record.ids, _votes(poll)):
             return False
         start = await self._decide(Statement(), asks_all=True)
         lost = leading.strays(self.epoch, start.poll.follows).values()
@@ -578,17 +578,19 @@ class Leadership(parts.Part):
         if obey(poll):
             await self._remember(boots=learned)
 
-    async def clear(self, instances: Collection[str], nodes: Collection[str]) -> None:
+    async def clear(self, instances: Collection[str], nodes: Collection[str], *, asks_all: bool = False) -> None:
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
 
         Another controller led before this one: each node of them, and each of `nodes` (UUIDs), has to follow this epoch
-        and to have no step at work on them, or to be off since this epoch began. It is asked again for a while.
+        and to have no step at work on them, or to be off since this epoch began. It is asked again for a while. With
+        `asks_all` all of them are asked once whether they have booted, not only those that report another boot.
 
         Raises:
             Refused: that is not so; the text names the node, and what helps.
         """
         touched = self._barrier.touched(instances, nodes)
-        await self._offered([node for node in self._voters() if node.uuid in touched and self._has_booted(node.uuid)])
+        has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
+        await self._offered([node for node in self._voters() if node.uuid in has_booted])
         await self._barrier.wait(instances, nodes, ask=self._offered, keep=self._remember)
         if self._barrier.waits:
             await self._remember()
@@ -599,6 +601,18 @@ class Leadership(parts.Part):
         """Whether a node reports another boot than the one that steps on it name."""
         confirmed = self._confirmed.get(uuid, "")
         return bool(confirmed) and self._reported(uuid) not in {"", confirmed}
+
+    async def confirm_boots(self, nodes: Collection[str]) -> set[str]:
+        """Ask these nodes (UUIDs) for their boots, and have steps name them: a play has just powered the nodes on.
+
+        Returns those of which it is not known that steps name the boots in which they are.
+        """
+        asked = [node for node in self._voters() if node.uuid in set(nodes)]
+        if self._kept is None or not self._confirmed:
+            return set()
+        poll = await self._offered(asked)
+        await self._confirm()
+        return {node.uuid for node in asked if _boots(poll).get(node.uuid) != self._confirmed.get(node.uuid)}
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""
@@ -613,6 +627,11 @@ class Leadership(parts.Part):
 
 def _names(cluster: clusters.Cluster) -> dict[str, str]:
     return {node.uuid: node.name for node in cluster.nodes.values()}
+
+
+def _votes(poll: voting.Poll) -> dict[str, leading.Vote]:
+    """What nodes (UUIDs) answered, as votes."""
+    return {uuid: leading.Vote(answer.follows, answer.heard) for uuid, answer in poll.answers.items()}
 
 
 def _boots(poll: voting.Poll) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain.agent import copies, signing
 from ...plugins.module_utils.domain.values import errors
-from . import copying, voting
+from ...plugins.plugin_utils import voting
+from . import copying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

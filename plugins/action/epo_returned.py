@@ -55,6 +55,8 @@ class ActionModule(module_answers.Action):
             stated = _stated(found, ends=options["ends"], is_forced=options["ignore_failures"])
             if stated and not self._task.check_mode:
                 holding.record(play, *stated, now=time.time())
+            if not (self._task.check_mode or options["ends"]):
+                _confirm_boots(play, found)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         waiting = [name for name in found.waiting if name not in left_out]
@@ -77,6 +79,13 @@ class ActionModule(module_answers.Action):
             ],
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
+
+
+def _confirm_boots(play: holding.Play, found: epo.Return) -> None:
+    """The nodes that have just answered were powered on: what is ordered next is for the boots in which they are."""
+    cluster = store.read(play.where.config)
+    named = {*found.replicas, *found.starts}
+    holding.confirm_boots(play, cluster, [node.uuid for node in cluster.nodes.values() if node.name in named])
 
 
 def _without(by_node: Mapping[str, list[str]], left_out: Mapping[str, str]) -> dict[str, list[str]]:

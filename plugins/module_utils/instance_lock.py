@@ -25,11 +25,14 @@ _NOTE_LIMIT = 500
 
 
 @contextlib.contextmanager
-def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[float] = None) -> Iterator[None]:
+def held(
+    name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[float] = None, only_stops: bool = False
+) -> Iterator[None]:
     """Hold the lock of an instance on the node with this root; it is free again when this process has ended.
 
     Only then is the epoch that orders the step compared with the one that the node follows: while the step waited for
-    the lock, another controller may have begun to lead. The file stays, and tells who held it last.
+    the lock, another controller may have begun to lead. A step that `only_stops` the instance is done in any boot of
+    the node: nothing runs twice by it. The file stays, and tells who held it last.
 
     Raises:
         LockRefused: another step still holds it after `time_limit` seconds, or the usual ones; the text says which.
@@ -46,7 +49,7 @@ def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[flo
         raise errors.StoreFailed(f"{path}: {error.strerror}") from error
     try:
         _wait(descriptor, name=name, deadline=time.monotonic() + (TIME_LIMIT if time_limit is None else time_limit))
-        leader_record.require_ordered(root)
+        leader_record.require_ordered(root, any_boot=only_stops)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()}, opcode {opcode}".encode()[:_NOTE_LIMIT], 0)
         yield

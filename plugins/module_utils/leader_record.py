@@ -61,10 +61,10 @@ def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
             _write(root / FILE, offered)
 
 
-def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
+def require(root: pathlib.Path, order: Optional[epochs.Order], *, any_boot: bool = False) -> None:
     """Follow the epoch that orders a step, if the node follows no other one and is in the boot that the order is for.
 
-    A step without an epoch is done where nobody has led yet.
+    A step without an epoch is done where nobody has led yet. With `any_boot` the boot does not matter.
 
     Raises: errors.NotFollowed, errors.StoreFailed.
     """
@@ -77,7 +77,7 @@ def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
             )
         return
     _require(known, order.epoch)
-    if not epochs.is_for_boot(order, node_boot.boot_id(root)):
+    if not any_boot and not epochs.is_for_boot(order, node_boot.boot_id(root)):
         raise errors.NotFollowed(
             f"{epochs.OTHER_BOOT}, and refuses what was ordered before: nothing was done; retry once roundsmand has "
             "asked the nodes again, which takes seconds while the agents of this node and of half of the others answer"
@@ -86,12 +86,12 @@ def require(root: pathlib.Path, order: Optional[epochs.Order]) -> None:
         keep(root, epochs.Kept(order.epoch, order.master, order.serial))
 
 
-def require_ordered(root: pathlib.Path) -> None:
-    """Follow the epoch in the environment of a module, if the node follows no other one.
+def require_ordered(root: pathlib.Path, *, any_boot: bool = False) -> None:
+    """Follow the epoch in the environment of a module, if the node follows no other one; `any_boot` as in `require`.
 
     Raises: errors.NotFollowed, errors.StoreFailed, errors.InvalidInput.
     """
-    require(root, epochs.order(os.environ.get(VARIABLE, "")))
+    require(root, epochs.order(os.environ.get(VARIABLE, "")), any_boot=any_boot)
 
 
 def _require(known: Optional[epochs.Kept], offered: epochs.Epoch) -> None:

@@ -131,7 +131,7 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     given, root, starts = module.params, instance_options.root(), module.params["state"] == "started"
-    lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
+    lock = instance_lock.held(given["instance"], root, opcode=given["opcode"], only_stops=not starts)
     try:
         hypervisor = drivers.get(given["hypervisor"], root, opcode=given["opcode"])
         with contextlib.nullcontext() if module.check_mode else lock:

@@ -232,7 +232,7 @@ def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
     wanted = module.params["state"]
     more: Dict[str, Any] = {"text": ""}
-    lock = instance_lock.held(name, root, opcode=opcode)
+    lock = instance_lock.held(name, root, opcode=opcode, only_stops=wanted == "stopped")
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
             if wanted == "standby":

@@ -171,6 +171,17 @@ def remember(where: tree.Tree, offered: epochs.Epoch, *, waits: Iterable[str] = 
     _write(where, dataclasses.replace(before, offered=(*before.offered, offered)[-OFFERED:], waits=frozenset(waits)))
 
 
+def confirm(where: tree.Tree, boots: Mapping[str, str]) -> None:
+    """Have steps name these boots by node (UUID) from now on, durably; all else stays as it is.
+
+    Raises:
+        StoreFailed, StateUnknown.
+    """
+    record = read(where)
+    if record is not None:
+        _write(where, dataclasses.replace(record, boots={**record.boots, **boots}))
+
+
 def _write(where: tree.Tree, record: Record) -> None:
     document = {
         "order": "" if record.order is None else str(record.order),

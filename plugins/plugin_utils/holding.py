@@ -6,6 +6,7 @@ its lock table; by hand without it, the right to write the configuration is held
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import hashlib
@@ -13,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from . import durable_files, libraries, livelocks, run_group, run_records, seale
 from .cluster import changes, locks, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from types import ModuleType
 
     from .cluster import cluster as clusters
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 LONGER = 100.0
 """How much longer than the time limit the daemon may take: after a takeover it waits a minute for nodes."""
+BOOTS_SECONDS, BOOTS_PAUSE = 15.0, 0.5
+"""How long the agents of nodes that have just booted get to answer, and how often they are asked."""
 RANDOM = 16
 """Hexadecimal digits in the name of each file of a play by hand, so that nobody takes the name before the play."""
 
@@ -128,6 +132,7 @@ def _hold_by_hand(
         _refuse_unsettled(play)
         if not is_emergency:
             _refuse_unanswered(play, wants)
+            _learn_boots(play, wants)
         held = _added(known["locks"], wants)
     else:
         wanted = {lock: mode.value for lock, mode in wants.items()}
@@ -163,6 +168,46 @@ def record(play: Play, *stated: changes.Change, now: float) -> None:
         body = {"owner": play.name, "livelock": play.livelock.name, "changes": encoded}
         # What became true stays true while the daemon restarts, and our locks outlive it.
         _client().post_until_answered(play.where.socket, "/2/record", body, patience=PATIENCE)
+
+
+def confirm_boots(play: Play, cluster: clusters.Cluster, nodes: Collection[str]) -> None:
+    """Have the steps of a play by hand name the boots in which these nodes (UUIDs) are, once their agents say them.
+
+    The daemon asks all nodes every minute; a play that has just powered nodes on does not wait for that. Where agents
+    do not answer, the boots of before are named, and nodes that have booted since refuse the steps with a text.
+
+    Raises:
+        LockRefused, StoreFailed, StateUnknown: the daemon refused; what steps name cannot be read or written.
+    """
+    known, left = _state(play), set(nodes)
+    end = time.monotonic() + BOOTS_SECONDS
+    while known is not None and left and time.monotonic() < end:
+        if known["alone"]:
+            left = _boots_unconfirmed(play, cluster, left)
+        else:
+            named = {"owner": play.name, "livelock": play.livelock.name, "nodes": sorted(left)}
+            left = set(_client().post(play.where.socket, "/2/confirm-boots", named, seconds=LONGER)["unconfirmed"])
+        if left:
+            time.sleep(BOOTS_PAUSE)
+
+
+def _learn_boots(play: Play, wants: Mapping[str, Mode]) -> None:
+    """Ask nodes that have booted while no daemon asked them; one that is silent is waited for by no play."""
+    if not play.where.epoch.exists():
+        return
+    libraries.require()
+    from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
+
+    cluster = store.read(play.where.config)
+    held = locks.objects(wants, "instance", known=cluster.instances) & cluster.instances.keys()
+    its = [uuid for name in held for uuid in (*cluster.instances[name].nodes, *cluster.instances[name].places)]
+    _boots_unconfirmed(play, cluster, {*its, *locks.objects(wants, "node", known=cluster.nodes)})
+
+
+def _boots_unconfirmed(play: Play, cluster: clusters.Cluster, nodes: Collection[str]) -> set[str]:
+    from . import confirmed_boots  # noqa: PLC0415 - only a play without a daemon needs it
+
+    return asyncio.run(confirmed_boots.confirm(play.where, cluster, nodes))
 
 
 def _tell_audit(play: Play, before: clusters.Cluster, after: clusters.Cluster) -> None:

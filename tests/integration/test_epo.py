@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit import other_users
@@ -224,3 +225,31 @@ def test_a_dry_run_and_a_wrong_code_change_nothing(world: labs.Running) -> None:
         before, serial_no=0, mtime=0
     )
     assert len(powered(world)) == len(world.lab.nodes())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_served", [True, False], ids=["with a daemon", "without one"])
+def test_nodes_that_vote_are_off_and_back_twice_at_once(lab: Callable[..., labs.Running], *, is_served: bool) -> None:
+    # Each boot of a node is one more in which it has not been asked who leads.
+    one = lab(nodes=3, instances=3, agents=True)
+    one.until(lambda _: controller_epoch.read(one.where), "the nodes were asked")
+    known = controller_epoch.read(one.where)
+    assert known is not None
+    assert len(known.boots) == 3
+    if not is_served:
+        one.stop()
+    before = running(one)
+
+    for _ in range(2):
+        off = epo(one, "--all", "--force")
+        assert off.returncode == 0, off.stdout + off.stderr
+        assert (running(one), powered(one)) == ([], ["node1"])
+        on = epo(one, "--on", "--force")
+        assert on.returncode == 0, on.stdout + on.stderr
+        assert (running(one), len(powered(one))) == (before, 3)
+
+    after = controller_epoch.read(one.where)
+    assert after is not None
+    assert (after.order, after.boots.keys()) == (known.order, known.boots.keys())
+    assert {after.boots[uuid] == known.boots[uuid] for uuid in known.boots} == {True, False}
+    assert one.wrong() == []

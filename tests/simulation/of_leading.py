@@ -45,8 +45,8 @@ OF_LEADING = (
                 LOCK,
                 "        _wait(descriptor, name=name, deadline=time.monotonic() + "
                 "(TIME_LIMIT if time_limit is None else time_limit))\n"
-                "        leader_record.require_ordered(root)\n",
-                "        leader_record.require_ordered(root)\n"
+                "        leader_record.require_ordered(root, any_boot=only_stops)\n",
+                "        leader_record.require_ordered(root, any_boot=only_stops)\n"
                 "        _wait(descriptor, name=name, deadline=time.monotonic() + "
                 "(TIME_LIMIT if time_limit is None else time_limit))\n",
             ),

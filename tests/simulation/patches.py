@@ -154,7 +154,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),
     Patch("secrets", "token_hex", _token_hex, "the same"),
     Patch("socket", "gethostname", lambda _: lambda: "controller", "the same on each machine"),
-    Patch(f"{PACKAGE}.daemon.maintenance.voting", "random", _chances, "the same seed asks nodes in the same order"),
+    Patch(f"{PACKAGE}.plugins.plugin_utils.voting", "random", _chances, "the same seed asks nodes in the same order"),
     Patch(f"{PACKAGE}.daemon.maintenance.leadership", "random", _chances, "the same seed asks again at the same time"),
     Patch(
         f"{PACKAGE}.plugins.module_utils.instance_lock", "time", _time_of_modules, "modules wait in the world's time"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.api import snapshots, troubles
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.daemon.maintenance import http_reads
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import http_reads
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.silent_nodes import dead_nodes
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import copying, http_reads
+from ansible_collections.roundsman.cluster.daemon.maintenance import copying
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import copies, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import copying as agents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import http_reads
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 

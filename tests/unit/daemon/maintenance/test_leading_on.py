@@ -418,3 +418,43 @@ def test_without_agents_no_boot_is_named(running: service.Service) -> None:
         assert named_boots(first) == {}
 
     run(running, scenario)
+
+
+def test_a_play_that_has_powered_a_node_on_has_it_asked_at_once(running: service.Service) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before, uuids = boots(running), sorted(running.configuration.current.nodes)
+        assert await made.confirm_boots(uuids) == set()
+        twins.lab_of(running).node("node3").reboot()
+        back = running.configuration.current.node("node3").uuid
+
+        nodes.silent |= {"node3"}
+        assert await made.confirm_boots([back]) == {back}
+        nodes.silent |= {"node1", "node2"}
+        nodes.silent -= {"node3"}
+        assert await made.confirm_boots([back]) == {back}
+        assert named_boots(first) == before
+
+        nodes.silent -= {"node1"}
+        assert await made.confirm_boots([back]) == set()
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)
+
+
+def test_what_a_play_by_hand_holds_has_its_nodes_asked_though_none_reports_another_boot(
+    running: service.Service,
+) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        ((uuid, instance),) = running.configuration.current.instances.items()
+        twins.lab_of(running).node(running.configuration.current.node_name(instance.primary_node)).reboot()
+
+        await made.clear([uuid], [])
+        assert named_boots(first) != boots(running)
+        await made.clear([uuid], [], asks_all=True)
+        assert named_boots(first) == boots(running)
+
+    run(running, scenario)

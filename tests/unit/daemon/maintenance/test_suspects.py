@@ -9,8 +9,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, http_reads, ssh_greetings, suspects
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, ssh_greetings, suspects
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import http_reads
 
 from tests.unit.daemon import twins
 from tests.unit.plugins.module_utils.oob import virtual

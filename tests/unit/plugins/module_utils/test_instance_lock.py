@@ -95,6 +95,11 @@ def test_a_step_for_the_boot_before_does_nothing_though_it_has_the_lock(
         pytest.fail("it was done")
 
     assert not (tmp_path / instance_lock.FOLDER / "a.lock").read_text()
+    with instance_lock.held("a", tmp_path, opcode="6/0", only_stops=True):
+        assert "6/0" in (tmp_path / instance_lock.FOLDER / "a.lock").read_text()
+    leader_record.keep(tmp_path, Kept(Epoch(5, "five"), MASTER, 1))
+    with pytest.raises(errors.NotFollowed), instance_lock.held("a", tmp_path, opcode="7/0", only_stops=True):
+        pytest.fail("it was done")
 
 
 def test_a_step_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain.agent import signing, votes
-from ...plugins.module_utils.domain.values import errors
-from . import http_reads, leading
+from ..module_utils.domain.agent import signing, votes
+from ..module_utils.domain.values import errors
+from . import http_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...plugins.module_utils.domain.agent.epochs import Kept
-    from ...plugins.plugin_utils.cluster import cluster as clusters
+    from ..module_utils.domain.agent.epochs import Kept
+    from .cluster import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 PATH = "/1/leader"
@@ -41,11 +41,6 @@ class Poll:
     answers: dict[str, votes.Answer] = field(default_factory=dict)
     unable: set[str] = field(default_factory=set)
     deaf: set[str] = field(default_factory=set)
-
-    @property
-    def votes(self) -> dict[str, leading.Vote]:
-        """The answers as votes."""
-        return {uuid: leading.Vote(answer.follows, answer.heard) for uuid, answer in self.answers.items()}
 
     @property
     def follows(self) -> dict[str, Kept | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from ...plugins.module_utils.domain.values import errors, ip_addresses
+from ..module_utils.domain.values import errors, ip_addresses
 
 _HEAD_LIMIT = 16 * 1024
 _PART = 64 * 1024

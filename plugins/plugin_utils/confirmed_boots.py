@@ -1,0 +1,52 @@
+"""The boots in which nodes do what a play by hand without a daemon orders: learned from their agents.
+
+A node does nothing that was ordered for an earlier boot of it: docs/decisions/who-leads.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..module_utils.domain.agent import epochs
+from . import controller_epoch, voting
+from .cluster import cluster as clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ..module_utils.domain.values import tree
+
+DEADLINE = 3.0
+"""Seconds for the answers of all nodes that are asked at a time."""
+
+
+async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection[str]) -> set[str]:
+    """Ask these nodes (UUIDs) for their boots, then those that vote for whom they follow; once, without a daemon.
+
+    The boots are kept, and named by steps from then on, if half of the nodes that vote have followed no later epoch
+    after the boots were known. Returns the nodes whose boots are not confirmed.
+
+    Raises:
+        StoreFailed, StateUnknown: what steps name cannot be read or written.
+    """
+    record, port = controller_epoch.read(where), cluster.maintenance.settings.agent_port
+    if record is None or record.order is None or not record.boots or not port:
+        return set()
+    voters = [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
+    asked = [node for node in voters if node.uuid in nodes]
+    key = where.hmac_key.read_bytes()
+    learned = await voting.ask(asked, port, key=key, seconds=DEADLINE)
+    boots = {uuid: answer.boot for uuid, answer in learned.answers.items() if answer.boot}
+    silent = {node.uuid for node in asked} - boots.keys()
+    if boots.items() <= record.boots.items():
+        return silent
+    own, known = record.order.epoch, record.voters
+
+    def obeys(poll: voting.Poll) -> bool:
+        able = {node.uuid for node in voters} - (poll.unable - known)
+        return 2 * sum(uuid in able and epochs.may_order(kept, own) for uuid, kept in poll.follows.items()) >= len(able)
+
+    if not obeys(await voting.ask(voters, port, key=key, seconds=DEADLINE, is_enough=obeys)):
+        return silent | boots.keys()
+    controller_epoch.confirm(where, boots)
+    return silent
