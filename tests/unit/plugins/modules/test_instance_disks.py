@@ -89,7 +89,7 @@ def test_the_files_of_a_real_instance_are_made_in_their_order_and_used_where_the
 def test_a_step_waits_for_the_one_that_works_on_the_instance_and_reading_does_not(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instance_lock.held.__wrapped__, "__kwdefaults__", {"time_limit": 0.01})  # type: ignore[attr-defined]
+    monkeypatch.setattr(instance_lock.held.__wrapped__, "__kwdefaults__", {"time_limit": 0.01, "only_stops": False})  # type: ignore[attr-defined]
     with instance_lock.held("a", node.root, opcode="7/0"):
         told = node.call(instance_disks, instance="a", state="present", **DRBD)
         assert told["failed"]
