@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ...plugins.plugin_utils import run_group
+from . import archives
 from . import client as client_side
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class Request:
             os.close(descriptor)
 
 
-def guard(client: socket.socket, request: Request, *, config_file: str) -> NoReturn:
+def guard(client: socket.socket, request: Request, *, config_file: str, warm: Path) -> NoReturn:
     """Run the request in a fork, forward the client's signals to it, and tell the client how it ended.
+
+    `warm` is the folder of the warm server.
 
     When the client is gone, so is the run with all that it started: nobody would read what it says.
     """
@@ -87,7 +90,7 @@ def guard(client: socket.socket, request: Request, *, config_file: str) -> NoRet
     run = os.fork()
     if run == 0:
         client.close()
-        _run(request)
+        _run(request, warm)
     status = _watch(client, run)
     with contextlib.suppress(OSError):
         client.send(b"X%d" % status)
@@ -172,18 +175,23 @@ def _stay() -> NoReturn:
     os._exit(0)
 
 
-def _run(request: Request) -> NoReturn:
+def _run(request: Request, warm: Path) -> NoReturn:
     # It belongs to the run even if its guard is killed.
     run_group.gather(request.run, [os.getpid()])
     Path("/proc/self/comm").write_text("ansible-playbook")
     _take_signals(request)
     status: int | None = None
     try:
-        _refresh()
+        temporary = _refresh()
+        kept = archives.folder(warm)
+        archives.lend(kept, temporary)
         from ansible.cli.playbook import PlaybookCLI  # noqa: PLC0415 - see above
 
         sys.argv = list(request.command)
-        PlaybookCLI.cli_executor(sys.argv)
+        try:
+            PlaybookCLI.cli_executor(sys.argv)
+        finally:
+            archives.keep(temporary, kept)
     except SystemExit as ended:
         status = _status(ended.code)
     finally:
@@ -200,8 +208,11 @@ def _take_signals(request: Request) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, request.blocked)
 
 
-def _refresh() -> None:
-    """Find everything out anew that an interpreter and an import of Ansible find out once."""
+def _refresh() -> Path:
+    """Find everything out anew that an interpreter and an import of Ansible find out once.
+
+    Returns the temporary folder of the run.
+    """
     from ansible import cli, constants  # noqa: PLC0415 - see above
     from ansible.module_utils._internal import _deprecator  # noqa: PLC0415 - see above
     from ansible.utils import display  # noqa: PLC0415 - see above
@@ -224,6 +235,7 @@ def _refresh() -> None:
     for said in (shown._deprecations, shown._warns, shown._errors):  # noqa: SLF001 - there is no other way to forget
         said.clear()
     display._report_config_warnings(_deprecator.ANSIBLE_CORE_DEPRECATOR)  # noqa: SLF001 - as its import does
+    return Path(constants.DEFAULT_LOCAL_TMP)
 
 
 def _status(code: object) -> int:

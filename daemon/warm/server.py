@@ -69,8 +69,8 @@ PLUGINS = {
 class Server:
     """Takes requests one after the other; what it forks looks after itself."""
 
-    def __init__(self, listener: socket.socket, *, life: int, lock: int) -> None:
-        self._listener = listener
+    def __init__(self, listener: socket.socket, *, folder: Path, life: int, lock: int) -> None:
+        self._listener, self._folder = listener, folder
         self._life, self._lock = life, lock
         self._start = frozen.of_the_start(os.environ)
         self._surroundings = client_side.surroundings()
@@ -110,7 +110,7 @@ class Server:
                 os.close(self._life)
                 os.close(self._lock)
                 try:
-                    play.guard(client, request, config_file=self._config_file)
+                    play.guard(client, request, config_file=self._config_file, warm=self._folder)
                 finally:
                     # What a fork cannot even write to its terminal must not have it end as the server.
                     os._exit(1)
@@ -242,7 +242,7 @@ def main() -> None:
         os.umask(umask)
         listener.listen(128)
         try:
-            Server(listener, life=life, lock=lock).serve()
+            Server(listener, folder=folder, life=life, lock=lock).serve()
         finally:
             (folder / SOCKET).unlink(missing_ok=True)
 

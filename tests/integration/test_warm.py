@@ -10,6 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from . import warming
 
@@ -192,3 +193,26 @@ def test_two_runs_at_the_same_moment_do_not_see_each_other(warm: warming.Warm) -
     ]
     said = [one.communicate()[0] for one in together]
     assert [("left" in text, "right" in text) for text in said] == [(True, False), (False, True)]
+
+
+@pytest.mark.slow
+def test_a_module_is_packed_by_the_first_run_and_used_by_the_next(tmp_path: Path) -> None:
+    made = warming.Warm(tmp_path)
+    play = f"{warming.HEAD}    - roundsman.cluster.diagnose: {{command: /bin/false}}\n      ignore_errors: true\n"
+
+    def said() -> str:
+        done = made.playbook(play, ANSIBLE_COLLECTIONS_PATH=str(ansible_runs.COLLECTIONS))
+        return f"{done.returncode} {done.stdout}"
+
+    try:
+        first = said()
+        (kept,) = made.where.run.glob("warm/*/archives/*/*.diagnose-*")
+        before = kept.stat().st_mtime_ns, kept.stat().st_ino
+        assert said() == first
+        assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == before
+        kept.write_bytes(b"no archive")
+        assert said() != first, "the archive that is kept is the one that is used"
+        kept.unlink()
+        assert said() == first
+    finally:
+        made.keeper.stop()
