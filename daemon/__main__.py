@@ -139,14 +139,25 @@ async def _look_at_copies(
     Raises:
         NotLeading: there is one, and nobody said that it is lost.
     """
-    found = await newer_copies.look(where, cluster, chosen.configuration_copies)
+    found = await _found_copies(where, cluster, chosen, options)
     if silent := newer_copies.silent_text(found):
         LOG.warning("%s", silent)
-    if not found.newer:
-        return
-    if not options.discard_copies:
-        raise errors.NotLeading(newer_copies.text(found, serial=cluster.serial_no))
-    audit.LOG.info("daemon %s: started with --discard-copies: %s", log_output.account(), newer_copies.lost_text(found))
+    if refusal := _refused_for(found, cluster, options):
+        raise errors.NotLeading(refusal)
+    if lost := newer_copies.lost_text(found):
+        audit.LOG.info("daemon %s: started with --discard-copies: %s", log_output.account(), lost)
+
+
+async def _found_copies(
+    where: tree.Tree, cluster: clusters.Cluster, chosen: settings.Settings, options: argparse.Namespace
+) -> newer_copies.Found:
+    if not options.restored:
+        return newer_copies.Found({})
+    return await newer_copies.look(where, cluster, chosen.configuration_copies)
+
+
+def _refused_for(found: newer_copies.Found, cluster: clusters.Cluster, options: argparse.Namespace) -> str:
+    return "" if options.discard_copies else newer_copies.text(found, serial=cluster.serial_no)
 
 
 def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
@@ -157,6 +168,11 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
         folders_of_others.become_owner_of(where.lib)
         with store.locked(where, "roundsmand --master-failover"):
             _look_at_secrets(where)
+            chosen, cluster = settings.read(where.daemon_settings), store.read(where.config)
+            found = asyncio.run(_found_copies(where, cluster, chosen, options))
+            silent = [*filter(None, [newer_copies.silent_text(found)])]
+            if refusal := _refused_for(found, cluster, options):
+                return _printed(leading.Step.END, [refusal, *silent])
             failover = master_failover.run(
                 where,
                 options.master_failover,
@@ -164,7 +180,8 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
                 is_stated_off=options.confirm_off,
                 dry_run=options.dry_run,
             )
-            step, lines = asyncio.run(failover)
+            step, said = asyncio.run(failover)
+            lines = [*filter(None, [newer_copies.lost_text(found)]), *silent, *said]
             if not options.dry_run and step in {leading.Step.GO_ON, leading.Step.BEGIN}:
                 audit.append_command(where, _stated(options, lines), account=account)
             return _printed(step, lines)
@@ -175,7 +192,11 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
 
 def _stated(options: argparse.Namespace, lines: Sequence[str]) -> str:
     """What a person said to move the master role, and what was done."""
-    given = [("--confirm-off", options.confirm_off), ("--restored", options.restored)]
+    given = [
+        ("--confirm-off", options.confirm_off),
+        ("--restored", options.restored),
+        ("--discard-copies", options.discard_copies),
+    ]
     words = [options.master_failover, *(word for word, is_given in given if is_given)]
     *others, last = lines
     return f"cluster master-failover {' '.join(words)}: {'; '.join([last, *others])}"
@@ -184,14 +205,13 @@ def _stated(options: argparse.Namespace, lines: Sequence[str]) -> str:
 async def _preview(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> int:
     """Print what a start would do; returns 0 where it would lead, 11 where it would end, and 1 where it would wait."""
     made = service.assemble(where, limit=chosen.max_running_jobs)
-    cluster, found = made.configuration.current, newer_copies.Found({})
-    if options.restored:
-        found = await newer_copies.look(where, cluster, chosen.configuration_copies)
-    if found.newer and not options.discard_copies:
-        text = newer_copies.text(found, serial=cluster.serial_no)
-        return _printed(leading.Step.END, [f"it would end with exit status 11: {text}"])
+    cluster = made.configuration.current
+    found = await _found_copies(where, cluster, chosen, options)
+    silent = [*filter(None, [newer_copies.silent_text(found)])]
+    if refusal := _refused_for(found, cluster, options):
+        return _printed(leading.Step.END, [f"it would end with exit status 11: {refusal}", *silent])
     step, lines = await made.leadership.preview(_statement(options))
-    return _printed(step, [*lines, *filter(None, (newer_copies.lost_text(found), newer_copies.silent_text(found)))])
+    return _printed(step, [*lines, *filter(None, [newer_copies.lost_text(found)]), *silent])
 
 
 def _printed(step: leading.Step, lines: Sequence[str]) -> int:
@@ -265,7 +285,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--master-failover needs votes: power on nodes first")
     if options.confirm_off and not options.master_failover:
         parser.error("--confirm-off is for --master-failover")
-    if options.discard_copies and (options.master_failover or not options.restored):
+    if options.discard_copies and not options.restored:
         parser.error("--discard-copies is for --restored")
     if options.no_voting is not options.yes_do_it:
         parser.error("--no-voting and --yes-do-it are given together, or not at all")

@@ -63,7 +63,8 @@ def verify(
 ) -> None:
     """See that helper programs are there, and that the nodes' power and what runs on them are as on record.
 
-    Nothing is changed; the exit status is 1 when something is wrong.
+    A node that keeps a copy of the configuration, and lacks what it needs to lead, is named. Nothing is changed; the
+    exit status is 1 when something is wrong.
     """
     with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "verify")
@@ -71,10 +72,12 @@ def verify(
             output.line(str(job["id"]))
             return
         found = watching.until_ended(daemon, job["id"], quiet=form is output.Format.JSON)
+        copies = daemon.get("1", "health")["copies"]
     if found["status"] != "success":
         raise errors.Failed(f"job {found['id']} ended as {found['status']}: {found['text']}")
     seen = {"findings": [], "looked_at": [], "not_looked_at": {}, **(found["results"][0] or {})}
-    findings, text = seen["findings"], found["opcodes"][0]["text"]
+    seen["findings"] = findings = [*seen["findings"], *_of_copies(copies)]
+    text = found["opcodes"][0]["text"]
     if form is output.Format.JSON:
         output.as_json(json.dumps(seen))
     elif findings:
@@ -89,6 +92,15 @@ def verify(
     if findings:
         output.alarm(f"{len(findings)} of the checks say that something is wrong; nothing was changed")
         raise typer.Exit(1)
+
+
+def _of_copies(copies: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What nodes lack that keep a copy of the configuration, to become the master with it."""
+    return [
+        {"node": copy["node"], "check": "configuration_copies", "text": f"{path} is not there: it could not lead"}
+        for copy in copies
+        for path in (f"/{name}" for name in copy["lacks"])
+    ]
 
 
 def _looked(seen: dict[str, Any]) -> str:

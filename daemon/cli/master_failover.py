@@ -23,6 +23,9 @@ Off = Annotated[
 Restored = Annotated[
     bool, typer.Option("--restored", help="State that no newer configuration exists: the rest was lost.")
 ]
+Discards = Annotated[
+    bool, typer.Option("--discard-copies", help="With --restored: newer copies on nodes are lost, too.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only ask the nodes, and print what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -33,6 +36,7 @@ def master_failover(
     *,
     confirm_off: Off = False,
     restored: Restored = False,
+    discard_copies: Discards = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -44,7 +48,10 @@ def master_failover(
     where = tree.Tree(client.find_daemon(ctx).root)
     if daemon_client.answers(where.socket):
         raise errors.Refused("roundsmand runs here: stop it first, with `systemctl stop roundsmand`")
-    given = [*(["--confirm-off"] if confirm_off else []), *(["--restored"] if restored else [])]
+    said = {"--confirm-off": confirm_off, "--restored": restored, "--discard-copies": discard_copies}
+    if discard_copies and not restored:
+        raise errors.InvalidInput("--discard-copies is for --restored")
+    given = [word for word, is_said in said.items() if is_said]
     _run(where, [node, *given, "--dry-run"])
     if dry_run:
         return

@@ -54,7 +54,7 @@ def text(found: Found, *, serial: int) -> str:
     return (
         f"{name} keeps a copy of version {version}, newer than the configuration here (version {serial}): copy "
         f"/{copies.FILE} from there and import it with `roundsman config import FILE`; or, if what was changed since "
-        "is lost on purpose, start with `roundsmand --restored --discard-copies`"
+        "is lost on purpose, add `--discard-copies` to `--restored`"
     )
 
 

@@ -8,6 +8,7 @@ import fcntl
 import logging
 import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain.values import errors
@@ -32,6 +33,8 @@ WAITS = (
 """How a daemon that waits signs the lock."""
 SIGNATURE = 1000
 """Bytes that are read of who holds the lock."""
+PAUSES = (0.01, 0.05, 0.1)
+"""Seconds after which a lock that is held is tried again."""
 LOG = logging.getLogger(__name__)
 
 
@@ -173,12 +176,18 @@ def open_lock(where: tree.Tree) -> int:
     """
     where.lib.mkdir(parents=True, exist_ok=True)
     descriptor = _opened_lock(where)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.pread(descriptor, SIGNATURE, 0).decode(errors="replace").strip() or "another process"
-        os.close(descriptor)
-        raise errors.StoreFailed(f"{where.config_lock} is held by {holder}") from error
+    for pause in (*PAUSES, None):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if pause is None:
+                holder = os.pread(descriptor, SIGNATURE, 0).decode(errors="replace").strip() or "another process"
+                os.close(descriptor)
+                raise errors.StoreFailed(f"{where.config_lock} is held by {holder}") from error
+            # Somebody may only look whether it is held (`waiting`).
+            time.sleep(pause)
+        else:
+            break
     return descriptor
 
 

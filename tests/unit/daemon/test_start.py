@@ -254,7 +254,9 @@ def test_a_restored_start_ends_where_a_node_keeps_a_newer_copy(
     assert ended(candidates, monkeypatch, "--restored", *dry) == 11
 
     kept = f"node2 keeps a copy of version 500, newer than the configuration here (version {here}): "
-    assert kept in (capsys.readouterr().out if dry else caplog.text)
+    said = capsys.readouterr().out if dry else caplog.text
+    assert kept in said
+    assert "node3 did not say whether it keeps a newer copy of the configuration" in said
 
 
 def test_a_newer_copy_that_a_person_discards_is_in_the_audit_log(
@@ -279,6 +281,33 @@ def test_a_newer_copy_that_would_be_discarded_is_previewed(
         "roundsmand: the copy of version 500 on node2 counts as lost",
         "roundsmand: node3 did not say whether it keeps a newer copy of the configuration",
     ]
+
+
+def test_a_move_of_the_master_role_by_a_backup_asks_for_newer_copies_too(
+    candidates: tree.Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(*_: object, **__: object) -> tuple[Step, list[str]]:
+        return Step.BEGIN, ["node2 is the master now"]
+
+    monkeypatch.setattr(master_failover, "run", run)
+    monkeypatch.setattr(log_output, "install", lambda **_: None)
+
+    def moved(*words: str) -> tuple[int, str]:
+        status = daemon._master_failover(candidates, daemon._options(["--master-failover", "node2", *words]))
+        return status, capsys.readouterr().out
+
+    silent = "roundsmand: node3 did not say whether it keeps a newer copy of the configuration\n"
+    done, lost = "roundsmand: node2 is the master now\n", "the copy of version 500 on node2 counts as lost"
+    assert moved() == (0, done)
+    for dry in ((), ("--dry-run",)):
+        status, text = moved("--restored", *dry)
+        assert status == 11
+        assert text.startswith("roundsmand: node2 keeps a copy of version 500, newer than the configuration here")
+        assert text.endswith(silent)
+    assert moved("--restored", "--discard-copies") == (0, f"roundsmand: {lost}\n{silent}{done}")
+
+    *_, line = candidates.audit_log.read_text().splitlines()
+    assert "cluster master-failover node2 --restored --discard-copies: node2 is the master now; " + lost in line
 
 
 def test_a_start_that_is_none_of_a_backup_asks_for_no_copies(

@@ -24,11 +24,13 @@ def ends(
     *,
     text: str = "3 nodes with OOB",
     left: dict[str, str] | None = None,
+    copies: list[dict[str, Any]] | None = None,
 ) -> None:
     told: dict[str, Any] = canned.job(20, "cluster_verify", {}, status=values.Status.SUCCESS, text=text)
     value = None if found is None else {"findings": found, "looked_at": ["node1", "node2"], "not_looked_at": left or {}}
     daemon.put("PUT", "/2/verify", {"id": 20})
     daemon.put("GET", "/2/jobs/20/wait", {**told, "results": [value]})
+    daemon.put("GET", "/1/health", {"copies": copies or []})
 
 
 @pytest.mark.parametrize(("found", "name"), [(FOUND, "verify-findings"), ([], "verify-nothing")])
@@ -46,10 +48,24 @@ def test_where_there_is_nothing_to_verify_it_is_said_why(daemon: StandIn, rounds
     assert roundsman("cluster", "verify") == (0, "Nothing is wrong (no node supports OOB commands).\n", "")
 
 
+def test_what_a_candidate_for_the_master_role_lacks_is_a_finding(daemon: StandIn, roundsman: Run) -> None:
+    lacks = ["var/lib/roundsman/hmac.key", "etc/roundsman/bmc.json"]
+    ends(daemon, [], copies=[{"node": "node2", "lacks": lacks}, {"node": "node3", "lacks": []}])
+
+    code, out, _ = roundsman("cluster", "verify", "-o", "json")
+
+    found = [
+        {"node": "node2", "check": "configuration_copies", "text": f"/{name} is not there: it could not lead"}
+        for name in lacks
+    ]
+    assert (code, json.loads(out)["findings"]) == (1, found)
+
+
 def test_a_job_that_failed_verified_nothing(daemon: StandIn, roundsman: Run) -> None:
     told = canned.job(20, "cluster_verify", {}, status=values.Status.ERROR, text="it is lost, and not repeated")
     daemon.put("PUT", "/2/verify", {"id": 20})
     daemon.put("GET", "/2/jobs/20/wait", {**told, "results": [None]})
+    daemon.put("GET", "/1/health", {"copies": []})
     found = roundsman("cluster", "verify")
     assert found == (1, "", "roundsman: job 20 ended as error: it is lost, and not repeated\n")
     assert roundsman("cluster", "verify", "--submit") == (0, "20\n", "")

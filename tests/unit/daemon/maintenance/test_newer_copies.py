@@ -112,6 +112,6 @@ def test_the_text_names_node_and_versions_and_what_to_do() -> None:
     assert newer_copies.text(found, serial=41) == (
         "node2 keeps a copy of version 43, newer than the configuration here (version 41): copy "
         "/var/lib/roundsman/configuration.copy from there and import it with `roundsman config import FILE`; or, if "
-        "what was changed since is lost on purpose, start with `roundsmand --restored --discard-copies`"
+        "what was changed since is lost on purpose, add `--discard-copies` to `--restored`"
     )
     assert newer_copies.text(newer_copies.Found({}, ("node3",)), serial=41) == ""

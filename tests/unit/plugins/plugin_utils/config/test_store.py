@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 from typing import TYPE_CHECKING
@@ -85,6 +86,24 @@ def test_only_one_holds_the_right_to_write_and_says_who(where: tree.Tree) -> Non
             store.open_lock(where)
     os.close(store.open_lock(where))
     assert where.config_lock.stat().st_ino == inode
+
+
+def test_a_lock_that_somebody_only_looks_at_is_taken_a_moment_later(
+    where: tree.Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.close(store.open_lock(where))
+    looker = os.open(where.config_lock, os.O_RDONLY)
+    fcntl.flock(looker, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def look(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            os.close(looker)
+
+    monkeypatch.setattr("time.sleep", look)
+    os.close(store.open_lock(where))
+    assert len(pauses) == 2
 
 
 @pytest.mark.parametrize("number", [1, 2])
