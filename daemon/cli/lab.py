@@ -144,6 +144,7 @@ def down(
     processes.down(lab)
     if remove:
         shutil.rmtree(lab.folder)
+    typer.echo(f"The processes of the lab in {lab.folder} have ended{', and the folder is removed' if remove else ''}.")
 
 
 @app.command(epilog="Example: roundsman lab status -o json")

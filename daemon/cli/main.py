@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import installed_version
@@ -152,57 +152,82 @@ def _lab(to: typer.Typer) -> None:
     to.add_typer(lab.app, name="lab")
 
 
-INSTALLED: dict[str, Callable[[typer.Typer], None]] = {
-    **dict.fromkeys(("status", "explain", "pause", "resume"), _about_cluster),
-    "balance": _balance,
-    "evacuate": _evacuate,
-    "capacity": _capacity,
-    "rolling": _rolling,
-    "n1": _n1,
-    "plan": _plan,
-    "group": _group,
-    "instance": _instance,
-    "node": _node,
-    "cluster": _cluster,
-    "config": _config,
-    "incident": _incident,
-    "jobs": _jobs,
-    "queue": _queue,
-    "filter": _filter,
-    "locks": _locks,
-    "rapi": _rapi,
-    "lab": _lab,
+PANELS: dict[str, dict[str, Callable[[typer.Typer], None]]] = {
+    "See": {
+        **dict.fromkeys(("status", "explain"), _about_cluster),
+        "incident": _incident,
+        "jobs": _jobs,
+        "locks": _locks,
+    },
+    "Plan": {"plan": _plan, "balance": _balance, "capacity": _capacity, "n1": _n1, "rolling": _rolling},
+    "Act": {
+        **dict.fromkeys(("pause", "resume"), _about_cluster),
+        "evacuate": _evacuate,
+        "instance": _instance,
+        "node": _node,
+        "group": _group,
+        "queue": _queue,
+        "filter": _filter,
+    },
+    "Set up": {"cluster": _cluster, "config": _config, "rapi": _rapi, "lab": _lab},
 }
-"""What gives the application a command, by its name and in the order of `--help`.
+"""What gives the application a command, by its panel and its name, in the order of `--help`.
 
 A command imports what it needs and nothing else: planner, simulated nodes and Ansible take two seconds.
 """
 
 
 @functools.cache
-def _commands(install: Callable[[typer.Typer], None]) -> Mapping[str, TyperCommand]:
+def _commands(install: Callable[[typer.Typer], None]) -> Mapping[str, TyperCommand | TyperGroup]:
     part = typer.Typer()
     install(part)
-    return cast("Mapping[str, TyperCommand]", typer.main.get_group(part).commands)
+    made = cast("Mapping[str, TyperCommand | TyperGroup]", typer.main.get_group(part).commands)
+    for command in made.values():
+        _name_no_type_of_flags(command)
+    return made
 
 
-class _Commands(Mapping[str, "TyperCommand"]):
+def _name_no_type_of_flags(command: TyperCommand | TyperGroup) -> None:
+    _without_type(command.get_params(typer.Context(command)))
+    for part in command.commands.values() if isinstance(command, TyperGroup) else ():
+        _name_no_type_of_flags(cast("TyperCommand | TyperGroup", part))
+
+
+def _without_type(parameters: Sequence[Any]) -> None:
+    """Have `--help` say nothing of the value of options that take none; Typer says `<bool>`."""
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.is_bool_flag and parameter.metavar is None:
+            parameter.metavar = ""
+
+
+class _Commands(Mapping[str, "TyperCommand | TyperGroup"]):
     """The commands, each of which is imported when it is asked for."""
 
-    def __getitem__(self, name: str) -> TyperCommand:
-        return _commands(INSTALLED[name])[name]
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        for panel, installed in PANELS.items():
+            if name in installed:
+                found = _commands(installed[name])[name]
+                found.rich_help_panel = panel
+                return found
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(INSTALLED)
+        return (name for installed in PANELS.values() for name in installed)
 
     def __len__(self) -> int:
-        return len(INSTALLED)
+        return sum(map(len, PANELS.values()))
 
 
 class _Group(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = cast("MutableMapping[str, Any]", _Commands())
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, those that Typer adds to the application too."""
+        found = list(super().get_params(ctx))
+        _without_type(found)
+        return found
 
 
 app = typer.Typer(

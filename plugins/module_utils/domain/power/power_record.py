@@ -79,7 +79,8 @@ def mismatch(outcome: power.Outcome, *, expected: str) -> str:
     """That a node reads otherwise than it should, or ''."""
     if not expected or not outcome.confirmed or outcome.after.value == expected:
         return ""
-    return f"{outcome.name} reads {outcome.after.value} at its BMC, and should be {expected}"
+    remedy = f": run `roundsman node power {expected} {outcome.name}` first"
+    return f"{outcome.name} reads {outcome.after.value} at its BMC, and should be {expected}{remedy}"
 
 
 def doubts(outcomes: Sequence[power.Outcome]) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -40,7 +41,9 @@ def lab_in(folder: str) -> world.Lab:
 def test_the_global_folder_is_the_one_that_is_removed(means: str, roundsman: Run) -> None:
     lab_in(".lab/default")
     lab_in(".lab/b")
-    assert roundsman("--dir", means, "lab", "down", "--remove") == (0, "", "")
+    code, out, err = roundsman("--dir", means, "lab", "down", "--remove")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"The processes of the lab in \S+/\.lab/b have ended, and the folder is removed\.\n", out)
     assert [str(one) for one in Path(".lab").iterdir()] == [".lab/default"]
 
 

@@ -155,7 +155,9 @@ def test_after_a_lost_command_whatever_is_read_is_recorded_and_doubts_are_told(
     result = command(controller, "status", record_read=True, expected="on")
     assert "node3 reads unknown at its BMC, and what is recorded of its power may be wrong" in result["summary"]
     assert powered(controller) == {"n2": True, "n10": False}
-    assert result["unconfirmed"][-1] == "node10 reads off at its BMC, and should be on"
+    assert result["unconfirmed"][-1] == (
+        "node10 reads off at its BMC, and should be on: run `roundsman node power on node10` first"
+    )
 
 
 def test_a_record_that_is_refused_fails_the_task_with_the_nodes_that_it_is_about(

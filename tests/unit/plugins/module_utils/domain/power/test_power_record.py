@@ -142,7 +142,9 @@ def test_what_is_foretold_of_a_command_is_what_it_does(
 
 def test_a_reading_that_is_not_the_expected_one_is_told() -> None:
     off = outcome("status", before=OFF, attempts=0)
-    assert power_record.mismatch(off, expected="on") == "node3 reads off at its BMC, and should be on"
+    assert power_record.mismatch(off, expected="on") == (
+        "node3 reads off at its BMC, and should be on: run `roundsman node power on node3` first"
+    )
     assert power_record.mismatch(off, expected="off") == power_record.mismatch(off, expected="") == ""
 
 
