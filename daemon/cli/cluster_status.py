@@ -79,10 +79,11 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
             return
         told = daemon.get("1", "plan")
         nodes = daemon.get("1", "nodes") if told["refusals"] else []
-    if told["waits_for_round"]:
-        output.line(
-            "Jobs of rounds before have not ended: balancing waits for them, and their instances stay with them."
-        )
+        state = daemon.get("1", "page") if told["waits_for_round"] else None
+    if state is not None:
+        _round(state)
+        output.line("Balancing waits for these jobs, and their instances stay with them.")
+        output.title("What follows")
     places = {job["key"]: place for place, job in enumerate(told["jobs"], start=1)}
     rows = [
         (places[job["key"]], wording.job(job, told["names"]), _order(job, places), job["reason"])
@@ -90,7 +91,7 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
     ]
     if told["held"]:
         output.line(f"Maintenance is held: {told['held']}")
-    empty = "" if told["held"] else "There is nothing to do now."
+    empty = "" if told["held"] else f"There is nothing {'more ' if state is not None else ''}to do now."
     if rows or empty:
         output.table(("#", "JOB", "AFTER", "WHY"), rows, empty=empty)
     for uuid in told["completed"]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import output
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 
 from tests.unit.daemon.cli import canned
 
@@ -169,7 +170,7 @@ def test_a_plan_shows_refusals_and_what_would_unblock_them(daemon: StandIn, roun
 
 
 def test_a_plan_says_when_jobs_of_rounds_before_have_not_ended(daemon: StandIn, roundsman: Run) -> None:
-    assert "balancing waits for them" in roundsman("plan")[1]
+    assert "Balancing waits for these jobs" in roundsman("plan")[1]
     daemon.answers.update(canned.answers(at_work=False))
     assert "waits" not in roundsman("plan")[1]
 
@@ -290,3 +291,20 @@ def test_the_status_says_what_fails_in_the_daemon(daemon: StandIn, roundsman: Ru
     said = roundsman("status")[1]
     assert "roundsmand: report intake fails (3 times" in said
     assert "Remedy: free it." in said
+
+
+def test_a_plan_names_the_jobs_of_the_round_at_work_and_then_what_follows(daemon: StandIn, roundsman: Run) -> None:
+    plan = json.loads(canned.answers()["GET", "/1/plan"]) | {"jobs": [], "held": "", "waits_for_round": True}
+    job = canned.job(20, "migrate", {"instance": "i1"}, status=values.Status.RUNNING)
+    state = json.loads(canned.answers()["GET", "/1/page"]) | {"at_work": True, "round": 3, "jobs": [job]}
+    daemon.put("GET", "/1/plan", plan)
+    daemon.put("GET", "/1/page", state)
+
+    out = roundsman("plan")[1]
+
+    assert "Round 3 is at work: 0 of 1 jobs have ended" in out
+    assert out.index("20 ") < out.index("What follows") < out.index("There is nothing more to do now.")
+    daemon.put("GET", "/1/plan", plan | {"waits_for_round": False})
+    out = roundsman("plan")[1]
+    assert "at work" not in out
+    assert "There is nothing to do now." in out
