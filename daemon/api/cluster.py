@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import TYPE_CHECKING, Any
 
+import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
 from ...plugins.module_utils.domain.values import errors, value_rules
@@ -13,6 +15,7 @@ from ...plugins.plugin_utils import unsynced
 from ...plugins.plugin_utils.cluster import changes
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.config import hosts
+from ...plugins.plugin_utils.rounds import wording
 from ...plugins.plugin_utils.settings import instance_policy, parameter_rules
 from ..jobs import values
 from ..maintenance import rewriting
@@ -34,15 +37,18 @@ STORED = ("vg_name", "file_storage_dir", "shared_file_storage_dir", "primary_ip_
 """Where disks are kept, and other fields that are told as they stand."""
 
 
+LONGEST_PAUSE = 86400.0
+"""Seconds that a pause may be for that ends by itself."""
 PROBATION = 10.0
 """Seconds that the first poll and the first step of the rounds have, after a read-only daemon was resumed."""
 REASON = value_rules.text("(?s:.*)", "a text that can be stored (valid UTF-8)")
 
 
 class Pause(bodies.Body):
-    """Why rounds are held; an empty text lets them go on."""
+    """Why rounds are held, and for how many seconds (0: until a person ends it); an empty text lets them go on."""
 
     reason: str
+    seconds: float = pydantic.Field(default=0, ge=0, le=LONGEST_PAUSE)
 
 
 def add_top(routes: APIRouter) -> None:
@@ -104,16 +110,18 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.put("/pause", response_model=dict[str, str])
     async def pause(body: Pause) -> Response:
         REASON("reason", body.reason)
-        auditing.add_text(f"pause: {body.reason}" if body.reason else "resume")
+        limit = f" for {body.seconds:g} s" if body.seconds else ""
+        auditing.add_text(f"pause{limit}: {body.reason}" if body.reason else "resume")
         if service.read_only.reason:
             return await _resume_work(service, body)
 
         def paused(cluster: clusters.Cluster) -> list[changes.Change]:
-            return [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=body.reason))]
+            ends = time.time() + body.seconds if body.seconds else 0.0
+            return [changes.SettingsStand(cluster.maintenance.settings.with_pause(body.reason, ends=ends))]
 
         await service.configuration.commit(paused)
         service.rounds.wake()
-        return Json({"paused": body.reason})
+        return Json({"paused": wording.pause(service.configuration.current.maintenance.settings)})
 
 
 async def _resume_work(service: Service, body: Pause) -> Response:

@@ -81,7 +81,7 @@ def paused(cluster: clusters.Cluster) -> str:
     """Why maintenance does nothing, or ''."""
     stands = cluster.maintenance.epo
     if stands is None:
-        return cluster.maintenance.settings.paused
+        return wording.pause(cluster.maintenance.settings)
     left = f"{wording.both(len(stands.nodes), len(stands.instances))} are to return"
     what = "a return from a loss of power" if stands.lost else "an emergency power off"
     return f"{what} by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain.agent import copies
-from . import client, completion, explanation, incident, jobs, output, wording
+from . import client, completion, durations, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,15 @@ Explained = Annotated[
     ),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
+For = Annotated[
+    int | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        parser=lambda text: durations.seconds(text, what="--for"),
+        help="For how long, at most a day, as in 90s, 30m or 2h (default: until `roundsman resume`).",
+    ),
+]
 TROUBLES_SHOWN = 8
 """Each of so many troubles has a line of its own."""
 All = Annotated[bool, typer.Option("--all", "-a", help="All nodes by group, with what they hold, also those in order.")]
@@ -34,7 +43,7 @@ def install(app: typer.Typer) -> None:
     app.command(
         epilog="Example: roundsman explain node3; of an instance, an incident, a job: explain web1, 3f2a91c0, 12"
     )(explain)
-    app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
+    app.command(epilog="Example: roundsman pause 'the switch is being replaced' --for 2h")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 
 
@@ -133,13 +142,13 @@ def _node_of_incident(daemon: client.Daemon, name: str) -> str:
     return name if is_name or len(found) != 1 else str(found.pop())
 
 
-def pause(ctx: typer.Context, reason: Reason) -> None:
-    """Start no more rounds until `resume`; jobs which are submitted already go on."""
+def pause(ctx: typer.Context, reason: Reason, *, limit: For = None) -> None:
+    """Start no more rounds until `resume`, or for a time; jobs which are submitted already go on."""
     if not reason.strip():
         raise typer.BadParameter("say why, in a few words", param_hint="REASON")
     with client.find_daemon(ctx) as daemon:
-        daemon.put("2", "pause", body={"reason": reason})
-    output.line(f"Maintenance is paused: {reason}. It goes on with `roundsman resume`.")
+        paused = daemon.put("2", "pause", body={"reason": reason, **({"seconds": limit} if limit else {})})["paused"]
+    output.line(f"Maintenance is paused: {paused}. It goes on {'then, or ' if limit else ''}with `roundsman resume`.")
 
 
 def resume(ctx: typer.Context) -> None:

@@ -94,10 +94,23 @@ class Rounds:
                 self._failures.failed(PART, error, remedy=f"fix the cause; the step is retried every {RETRY:.0f} s")
                 interval = min(interval or RETRY, RETRY)
             self.has_looked.set()
+            limit = min(filter(None, (interval, self._pause_left())), default=None)
             try:
-                await asyncio.wait_for(self._awake.wait(), interval or None)
+                await asyncio.wait_for(self._awake.wait(), limit)
             except TimeoutError:
-                LOG.debug("no event within %g s", interval)
+                LOG.debug("no event within %g s", limit)
+
+    def _pause_left(self) -> float:
+        """The seconds until a pause ends by itself, 0 for none."""
+        settings = self._configuration.current.maintenance.settings
+        return max(1.0, settings.pause_ends - self._clock()) if settings.paused and settings.pause_ends else 0.0
+
+    def _ended_pause(self, head: clusters.Cluster) -> list[changes.Change]:
+        settings = head.maintenance.settings
+        if not settings.is_pause_over(now=self._clock()):
+            return []
+        LOG.info("the pause is over: %s", settings.paused)
+        return [changes.SettingsStand(settings.with_pause(""))]
 
     async def _submit_unsubmitted(self) -> None:
         """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue.
@@ -152,6 +165,7 @@ class Rounds:
         self._history.recover()
         has_heard = await self._has_heard()
         await self._configuration.commit(self._forget_lost_jobs)
+        await self._configuration.commit(self._ended_pause)
         if self._intake.is_behind:
             self.wake()
         before = self._configuration.current

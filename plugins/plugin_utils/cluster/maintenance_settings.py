@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Settings:
     With `balance` rounds balance the nodes that nothing
     else touches, by steps that lower Ganeti's score by `balance_threshold` or more; replicas of disks go to other nodes
     only with `balance_disk_moves`, and what instances really use of their CPUs counts with `balance_dynamic_load`. A
-    `paused` text holds all rounds and says why.
+    `paused` text holds all rounds and says why, until `pause_ends` (unix seconds; 0: until a person ends it).
 
     Nodes are asked how they are every `diagnose_interval`: their agents at `agent_port`, or where that is 0 by a run of
     diagnose.yml.
@@ -43,3 +43,12 @@ class Settings:
     dead_after: int = 0
     dead_node_policy: str = "none"
     paused: str = ""
+    pause_ends: float = 0.0
+
+    def with_pause(self, reason: str, *, ends: float = 0.0) -> Settings:
+        """The settings with this pause in the place of another one; without a `reason` there is none."""
+        return replace(self, paused=reason, pause_ends=ends if reason else 0.0)
+
+    def is_pause_over(self, *, now: float) -> bool:
+        """Whether a pause stands whose time has come."""
+        return bool(self.paused) and 0.0 < self.pause_ends <= now

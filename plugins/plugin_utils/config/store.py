@@ -72,7 +72,7 @@ def taken_over(
         present = before.maintenance.settings.paused if before is not None else ""
         text = present or maintenance.settings.paused or check_reason(cluster)
         left = tuple(dataclasses.replace(replica, generations=()) for replica in maintenance.left_behind)
-        settings = dataclasses.replace(maintenance.settings, paused=text)
+        settings = maintenance.settings.with_pause(text)
         maintenance = dataclasses.replace(maintenance, settings=settings, left_behind=left)
     if before is not None:
         maintenance = dataclasses.replace(maintenance, round=before.maintenance.round, jobs=before.maintenance.jobs)

@@ -11,7 +11,7 @@ from ..cluster import known_off
 from ..placement.plan import Refusal
 from ..settings import instance_policy
 from ..silent_nodes import dead_nodes
-from . import configured, evacuation, unfinished
+from . import configured, evacuation, unfinished, wording
 from .basis import Basis
 from .room import NOTHING_CLAIMED, Room
 
@@ -26,10 +26,11 @@ def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal |
     if cluster.maintenance.epo is not None:
         reason, unblock = "an emergency power off stands", "the end of `roundsman cluster epo --on`"
         return _refusal(cluster, incident, reason=reason, unblock=unblock)
-    text = cluster.maintenance.settings.paused
-    if not text:
+    settings = cluster.maintenance.settings
+    if not settings.paused:
         return None
-    return _refusal(cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause")
+    reason = f"maintenance is paused: {wording.pause(settings)}"
+    return _refusal(cluster, incident, reason=reason, unblock="the end of the pause: `roundsman resume`")
 
 
 def held(

@@ -1,12 +1,16 @@
-"""Opcodes in words."""
+"""Opcodes, numbers and a pause in words."""
 
 from __future__ import annotations
 
 import string
 from typing import TYPE_CHECKING, Any
 
+from ..disks import replica_texts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..cluster.maintenance_settings import Settings
 
 
 TAGGING = {"tags_set": "tag", "tags_del": "untag"}
@@ -93,6 +97,12 @@ def summary(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
         named = {field for _, field, _, _ in string.Formatter().parse(PATTERNS.get(kind, ""))}
         params = {name: value for name, value in params.items() if name in named or name in RISKS}
     return opcode({**step, "params": params}, names)
+
+
+def pause(settings: Settings) -> str:
+    """Why a person paused maintenance, and when that ends by itself; '' where nobody has."""
+    ends = f" (until {replica_texts.clock(settings.pause_ends)})" if settings.paused and settings.pause_ends else ""
+    return f"{settings.paused}{ends}"
 
 
 def count(number: int, noun: str) -> str:

@@ -120,6 +120,7 @@ SETTINGS: Mapping[str, Rule] = {
     "dead_after": number(0, 10**6, whole=True),
     "dead_node_policy": one_of(*dead_nodes.POLICIES),
     "paused": text(r"[^\x00-\x1f]{0,500}", "one line of text"),
+    "pause_ends": number(0, MOST, whole=False),
 }
 GROUP: Mapping[str, Rule] = {
     "name": _NAME,

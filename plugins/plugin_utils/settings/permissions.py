@@ -95,6 +95,7 @@ FIELDS: Mapping[str, Requester] = {
     "networks": _R,
     "new_name": _R,
     "offline": _R,
+    "pause_ends": _R,
     "paused": _R,
     "power_off_evacuated": _R,
     "powered": _R,
@@ -170,12 +171,13 @@ FIELDS: Mapping[str, Requester] = {
     "priority": _R,
     "qfilter": _R,
     "reason": _R,
+    "seconds": _R,
     "tag": _R,
     "undo": _R,
     "since": _R,
 }
 """Who may set a field, in the body or the query of any resource."""
-LOCAL_ONLY = frozenset({"config", "adopt", "hold", "record"})
+LOCAL_ONLY = frozenset({"config", "adopt", "hold", "confirm-boots", "record"})
 """Resources below `/2` that the remote API does not have, and whose bodies are whole objects of the configuration.
 
 Their fields are not looked at one by one: that is why the administrators' group is equivalent to the daemon's user.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOCAL_ONLY = [
     ("POST", "/2/hold", {"owner": "x", "livelock": "x", "wants": {}}),
+    ("POST", "/2/confirm-boots", {"owner": "x", "livelock": "x", "nodes": []}),
     ("POST", "/2/record", {"owner": "x", "livelock": "x", "changes": [{}]}),
     ("POST", "/2/adopt", {}),
     ("GET", "/2/config", None),

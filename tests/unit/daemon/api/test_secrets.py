@@ -39,7 +39,7 @@ INCIDENT = "3f2a91c0-1111-4222-8333-444455556666"
 WHOLE = {"/2/config"}
 
 NOT_SECRET = """
-    accel agent_port alloc_policy ansible_become ansible_become_method ansible_become_user ansible_host
+    pause_ends accel agent_port alloc_policy ansible_become ansible_become_method ansible_become_user ansible_host
     ansible_port ansible_user balance balance_disk_moves balance_dynamic_load balance_threshold boot
     candidate_pool_size capacity_reserve cluster_name cpu cpu_speed ctotal dead_after dead_node_policy
     default_iallocator default_template diagnose_command diagnose_interval dtotal exclusive_storage

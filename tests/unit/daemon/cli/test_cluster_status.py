@@ -176,10 +176,18 @@ def test_a_plan_says_when_jobs_of_rounds_before_have_not_ended(daemon: StandIn, 
 
 
 def test_pause_and_resume_tell_the_daemon(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/pause", {})
-    assert roundsman("pause", "new switch")[0] == 0
+    daemon.put("PUT", "/2/pause", {"paused": "new switch"})
+    told = "Maintenance is paused: new switch. It goes on with `roundsman resume`.\n"
+    assert roundsman("pause", "new switch") == (0, told, "")
+    daemon.put("PUT", "/2/pause", {"paused": "new switch (until then)"})
+    told = "Maintenance is paused: new switch (until then). It goes on then, or with `roundsman resume`.\n"
+    assert roundsman("pause", "new switch", "--for", "90m") == (0, told, "")
+    daemon.put("PUT", "/2/pause", {"paused": ""})
     assert roundsman("resume")[0] == 0
-    assert daemon.asked("PUT") == [("/2/pause", {"reason": "new switch"}), ("/2/pause", {"reason": ""})]
+    pauses = [{"reason": "new switch"}, {"reason": "new switch", "seconds": 5400}, {"reason": ""}]
+    assert daemon.asked("PUT") == [("/2/pause", pause) for pause in pauses]
+    assert roundsman("pause", "new switch", "--for", "2d")[0] != 0
+    assert len(daemon.asked("PUT")) == 3
 
 
 @pytest.mark.parametrize(

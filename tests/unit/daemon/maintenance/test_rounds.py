@@ -668,3 +668,58 @@ def test_a_report_takes_back_that_a_person_stated_its_node_to_be_off_though_the_
         assert not running.configuration.current.nodes[node].off_confirmed
 
     asyncio.run(scenario())
+
+
+def test_a_pause_for_a_time_ends_by_itself_and_what_was_asked_for_is_done_then(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        now = 1_000_000.0
+        monkeypatch.setattr(running.rounds, "_clock", lambda: now)
+        settings = running.configuration.current.maintenance.settings
+        pause = settings.with_pause("a new switch", ends=now + 60)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(pause)])
+        twins.report(lab, running, "node2", EVACUATE)
+        await twins.settle(running)
+        (refusal, *_) = running.rounds.preview().refusals
+        assert refusal.reason == "maintenance is paused: a new switch (until 1970-01-12 13:47:40 UTC)"
+        assert refusal.unblock == "the end of the pause: `roundsman resume`"
+        assert twin.ran == []
+
+        now += 60
+        await twins.settle(running)
+        assert running.configuration.current.maintenance.settings == settings
+        assert twin.ran
+
+    asyncio.run(scenario())
+
+
+def test_the_rounds_wake_by_themselves_when_a_pause_ends(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        now, settings = 1_000_000.0, running.configuration.current.maintenance.settings
+        monkeypatch.setattr(running.rounds, "_clock", lambda: now)
+        quiet = dataclasses.replace(settings, round_interval=0.0).with_pause("tea", ends=now + 60)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(quiet)])
+        waited: list[float | None] = []
+        is_second = asyncio.Event()
+
+        async def wait_for(awaited: Any, timeout: float | None) -> None:  # noqa: ASYNC109 - that of asyncio
+            nonlocal now
+            awaited.close()
+            waited.append(timeout)
+            if len(waited) == 2:
+                is_second.set()
+                await asyncio.Event().wait()
+            now += timeout or 0.0
+            raise TimeoutError
+
+        monkeypatch.setattr("asyncio.wait_for", wait_for)
+        work = asyncio.create_task(running.rounds.run())
+        await is_second.wait()
+        work.cancel()
+        assert waited == [60.0, None]
+        assert not running.configuration.current.maintenance.settings.paused
+
+    asyncio.run(scenario())

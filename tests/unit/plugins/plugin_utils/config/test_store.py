@@ -260,6 +260,14 @@ def test_what_a_backup_knew_of_the_generations_of_replicas_is_dropped_and_the_ne
         assert left_replicas.judged_generations(after, "i1") == known
 
 
+def test_the_pause_of_a_backup_ends_by_a_person_only() -> None:
+    settings = CLUSTER.maintenance.settings.with_pause("a new switch", ends=20.0)
+    wanted = changes.apply(CLUSTER, changes.SettingsStand(settings), now=9.0)
+    assert store.taken_over(wanted, before=wanted, serial_no=100, now=10.0).maintenance.settings == settings
+    after = store.taken_over(wanted, before=None, serial_no=100, now=10.0).maintenance.settings
+    assert (after.paused, after.pause_ends) == ("a new switch", 0.0)
+
+
 def test_a_replica_that_an_older_version_recorded_is_read_and_has_no_generations() -> None:
     cluster = being_made()
     assert document.load(document.dump(cluster)) == cluster
