@@ -25,8 +25,10 @@ async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection
     """Ask these nodes (UUIDs) for their boots, then those that vote for whom they follow; once, without a daemon.
 
     The boots are kept, and named by steps from then on, if half of the nodes that vote have followed no later epoch
-    after the boots were known. A node that is recorded as off votes if it answers: another controller has powered it
-    on. Returns the nodes whose boots are not confirmed; one of which steps name no boot does what is ordered anyway.
+    after the boots were known, and know no later version of the configuration: a clone of the controller's machine has
+    its epoch, too. A node that is recorded as off votes if it answers: another controller has powered it on.
+
+    Returns the nodes whose boots are not confirmed; a node of which steps name no boot does what is ordered anyway.
 
     Raises:
         StoreFailed, StateUnknown: the cluster's key, or what steps name, cannot be read or written.
@@ -52,7 +54,7 @@ async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection
 
     def obeys(poll: voting.Poll) -> bool:
         able = (voters | poll.answers.keys()) - (poll.unable - known)
-        return 2 * sum(epochs.may_order(kept, own) for kept in poll.follows.values()) >= len(able)
+        return 2 * sum(_obeys(kept, own, serial=cluster.serial_no) for kept in poll.follows.values()) >= len(able)
 
     def is_enough(poll: voting.Poll) -> bool:
         return len(online) == len(voters) and obeys(poll)
@@ -61,3 +63,8 @@ async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection
         return silent | boots.keys()
     controller_epoch.confirm(where, boots)
     return silent
+
+
+def _obeys(kept: epochs.Kept | None, own: epochs.Epoch, *, serial: int) -> bool:
+    is_newer = kept is not None and kept.epoch == own and kept.serial > serial
+    return epochs.may_order(kept, own) and not is_newer

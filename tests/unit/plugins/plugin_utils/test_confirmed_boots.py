@@ -142,14 +142,32 @@ def test_nodes_recorded_as_off_that_follow_a_later_controller_count(running: ser
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         before = await led(first)
         cluster = running.configuration.current
+        off = [changes.NodePowered(cluster.node(name).uuid, powered=False) for name in ("node1", "node2")]
+        await running.configuration.commit(lambda _: off)
         for name in ("node1", "node2"):
             nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
-            uuid = cluster.node(name).uuid
-            await running.configuration.commit(lambda _, uuid=uuid: [changes.NodePowered(uuid, powered=False)])
         twins.lab_of(running).node("node3").reboot()
         cluster = running.configuration.current
         back = cluster.node("node3").uuid
         assert await confirmed_boots.confirm(first.where, cluster, [back]) == {back}
         assert record_of(first).boots == before.boots
+
+    run(running, scenario)
+
+
+@pytest.mark.parametrize(("newer", "is_confirmed"), [({"node1"}, True), ({"node1", "node2"}, False)])
+def test_a_clone_of_the_controller_whose_configuration_is_older_confirms_no_boot(
+    running: service.Service, newer: set[str], *, is_confirmed: bool
+) -> None:
+    # A snapshot of its machine has the same epoch in the same place; the nodes know of later changes.
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        before, cluster = await led(first), running.configuration.current
+        assert before.order is not None
+        twins.lab_of(running).node("node3").reboot()
+        for name in newer:
+            nodes.follow(name, Kept(before.order.epoch, before.order.master, cluster.serial_no + 1))
+        back = cluster.node("node3").uuid
+        left = await confirmed_boots.confirm(first.where, cluster, [back])
+        assert left == (set() if is_confirmed else {back})
 
     run(running, scenario)
