@@ -302,7 +302,10 @@ class Leadership(parts.Part):
         port = self._configuration.current.maintenance.settings.agent_port
         if not nodes or not port:
             return voting.Poll()
-        key = self._where.hmac_key.read_bytes()
+        try:
+            key = self._where.hmac_key.read_bytes()
+        except OSError as error:
+            raise errors.StoreFailed(f"{self._where.hmac_key} cannot be read: {error.strerror}") from error
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= _boots(poll)
         self._unable = (self._unable | poll.unable) - poll.answers.keys()

@@ -13,12 +13,21 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ansible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CACHE = "ansiballz_cache"
 """The folder below its temporary one where Ansible looks for the archive of a module before it makes it."""
 OWN = "ansible_collections.roundsman.cluster."
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SHIPPED = ("modules", "module_utils")
+ANSIBLE = Path(ansible.__file__).parent
+PACKED = ("release.py", "module_utils", "executor/module_common.py")
+"""What of Ansible goes into an archive, or says how one is made."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -28,9 +37,11 @@ def folder(warm: Path) -> Path:
     What was kept in another boot is not used: nothing of it was made durable.
     """
     digest = hashlib.sha256(BOOT_ID.read_bytes())
-    for path in sorted(path for name in SHIPPED for path in (PLUGINS / name).rglob("*.py")):
-        status = path.stat()
-        digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\0{status.st_ino}\n".encode())
+    for path in sorted(_sources()):
+        # An upgrade removes files while they are looked at.
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\0{status.st_ino}\n".encode())
     return warm / "archives" / digest.hexdigest()[:16]
 
 
@@ -43,13 +54,17 @@ def lend(kept: Path, temporary: Path) -> None:
             (own / path.name).symlink_to(path)
 
 
-def keep(temporary: Path, kept: Path) -> None:
-    """Keep the archives that a run has made, which other runs find whole or not at all; those of old modules go."""
+def keep(temporary: Path, kept: Path, warm: Path) -> None:
+    """Keep the archives that a run has made, which other runs find whole or not at all; those of old modules go.
+
+    `kept` is the folder when the run began: where modules have changed since, nobody knows which ones it has packed.
+    """
     with contextlib.suppress(OSError):
         made = [path for path in (temporary / CACHE).iterdir() if _is_to_keep(path) and not path.is_symlink()]
-        if not made:
+        if not made or folder(warm) != kept:
             return
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.mkdir(mode=0o700, exist_ok=True)
         for path in made:
             copied = kept.with_name(f".{path.name}.{os.getpid()}")
             try:
@@ -64,3 +79,8 @@ def keep(temporary: Path, kept: Path) -> None:
 
 def _is_to_keep(path: Path) -> bool:
     return path.name.startswith(OWN) and not path.name.endswith(".lock")
+
+
+def _sources() -> Iterator[Path]:
+    for top in (*(PLUGINS / name for name in SHIPPED), *(ANSIBLE / name for name in PACKED)):
+        yield from [top] if top.suffix else top.rglob("*.py")

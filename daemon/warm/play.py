@@ -191,7 +191,7 @@ def _run(request: Request, warm: Path) -> NoReturn:
         try:
             PlaybookCLI.cli_executor(sys.argv)
         finally:
-            archives.keep(temporary, kept)
+            archives.keep(temporary, kept, warm)
     except SystemExit as ended:
         status = _status(ended.code)
     finally:

@@ -174,19 +174,25 @@ def confirm_boots(play: Play, cluster: clusters.Cluster, nodes: Collection[str])
     """Have the steps of a play by hand name the boots in which these nodes (UUIDs) are, once their agents say them.
 
     The daemon asks all nodes every minute; a play that has just powered nodes on does not wait for that. Where agents
-    do not answer, the boots of before are named, and nodes that have booted since refuse the steps with a text.
+    do not answer, or the daemon does not, the boots of before are named, and nodes that have booted since refuse the
+    steps with a text.
 
     Raises:
-        LockRefused, StoreFailed, StateUnknown: the daemon refused; what steps name cannot be read or written.
+        Refused: nothing is held any more. StoreFailed, StateUnknown: what steps name cannot be read or written.
     """
     known, left = _state(play), set(nodes)
     end = time.monotonic() + BOOTS_SECONDS
     while known is not None and left and time.monotonic() < end:
         if known["alone"]:
-            left = _boots_unconfirmed(play, cluster, left)
+            with _turn(play):
+                _refuse_without_keeper(play, "confirm boots")
+                left = _boots_unconfirmed(play, cluster, left)
         else:
             named = {"owner": play.name, "livelock": play.livelock.name, "nodes": sorted(left)}
-            left = set(_client().post(play.where.socket, "/2/confirm-boots", named, seconds=LONGER)["unconfirmed"])
+            # It may be restarted meanwhile, or be one of before that is to be restarted.
+            with contextlib.suppress(errors.StoreFailed, errors.LockRefused):
+                told = _client().post(play.where.socket, "/2/confirm-boots", named, seconds=BOOTS_SECONDS)
+                left = set(told["unconfirmed"])
         if left:
             time.sleep(BOOTS_PAUSE)
 

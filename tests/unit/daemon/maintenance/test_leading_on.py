@@ -458,3 +458,15 @@ def test_what_a_play_by_hand_holds_has_its_nodes_asked_though_none_reports_anoth
         assert named_boots(first) == boots(running)
 
     run(running, scenario)
+
+
+def test_a_key_that_is_gone_keeps_no_play_from_its_locks(running: service.Service) -> None:
+    async def scenario(_: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        (uuid,) = running.configuration.current.instances
+        first.where.hmac_key.rename(first.where.hmac_key.with_suffix(".away"))
+        with pytest.raises(errors.RoundsmanError, match=f"{first.where.hmac_key} cannot be read"):
+            await made.clear([uuid], [], asks_all=True)
+
+    run(running, scenario)

@@ -37,16 +37,23 @@ def run_of(tmp_path: Path, **made: str) -> Path:
     return folder
 
 
+def keep(temporary: Path, kept: Path) -> None:
+    """Keep what a run has made while nothing changed."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(archives, "folder", lambda _: kept)
+        archives.keep(temporary, kept, kept.parent.parent)
+
+
 def test_a_run_finds_the_archives_of_this_collection_that_another_has_made(tmp_path: Path) -> None:
     kept, second = tmp_path / "warm" / "archives" / "1", tmp_path / "second"
-    archives.keep(run_of(tmp_path, **{OWN.format("a"): "archive", OTHER: "not ours"}), kept)
+    keep(run_of(tmp_path, **{OWN.format("a"): "archive", OTHER: "not ours"}), kept)
     second.mkdir()
 
     archives.lend(kept, second)
 
     assert {path.name: path.read_text() for path in (second / archives.CACHE).iterdir()} == {OWN.format("a"): "archive"}
     (second / archives.CACHE / OWN.format("b")).write_text("more")
-    archives.keep(second, kept)
+    keep(second, kept)
     assert {path.name: path.read_text() for path in kept.iterdir()} == {
         OWN.format("a"): "archive",
         OWN.format("b"): "more",
@@ -89,23 +96,71 @@ def test_a_reboot_has_all_made_anew_and_a_change_of_an_action_nothing(
 
 def test_what_was_kept_of_modules_as_they_were_before_goes_with_the_next_archive(tmp_path: Path) -> None:
     old, new = tmp_path / "archives" / "old", tmp_path / "archives" / "new"
-    archives.keep(run_of(tmp_path, **{OWN.format("a"): "old"}), old)
-    archives.keep(run_of(tmp_path), new)
+    keep(run_of(tmp_path, **{OWN.format("a"): "old"}), old)
+    keep(run_of(tmp_path), new)
     assert old.exists()
-    archives.keep(run_of(tmp_path, **{OWN.format("a"): "new"}), new)
+    keep(run_of(tmp_path, **{OWN.format("a"): "new"}), new)
     assert [path.name for path in new.parent.iterdir()] == ["new"]
 
 
 def test_where_nothing_can_be_kept_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, run = tmp_path / "archives" / "1", run_of(tmp_path, **{OWN.format("a"): "archive"})
     archives.lend(kept, tmp_path / "second")
-    archives.keep(tmp_path / "second", kept)
+    keep(tmp_path / "second", kept)
 
     def full(_: Path, copied: Path) -> None:
         copied.write_text("half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfile", full)
-    archives.keep(run, kept)
+    keep(run, kept)
     assert list(kept.iterdir()) == []
     assert [path.name for path in kept.parent.iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize("name", ["release.py", "module_utils/basic.py"])
+def test_another_ansible_has_all_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    # Archives hold ansible.module_utils, too, and are pickles of a class of Ansible.
+    ansible = tmp_path / "ansible"
+    for path in ("release.py", "module_utils/basic.py"):
+        (ansible / path).parent.mkdir(parents=True, exist_ok=True)
+        (ansible / path).write_text("pass\n")
+    monkeypatch.setattr(archives, "ANSIBLE", ansible)
+    before = archives.folder(tmp_path / "warm")
+    (ansible / name).write_text("pass  # more\n")
+    assert archives.folder(tmp_path / "warm") != before
+
+
+def test_what_is_removed_while_it_is_looked_at_ends_no_run(
+    tmp_path: Path, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = type(plugins).stat
+
+    def removed(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "a.py":
+            path.unlink(missing_ok=True)
+        return stat(path, **options)
+
+    monkeypatch.setattr(type(plugins), "stat", removed)
+    before = archives.folder(tmp_path / "warm")
+    monkeypatch.undo()
+    monkeypatch.setattr(archives, "PLUGINS", plugins)
+    assert archives.folder(tmp_path / "warm") == before
+
+
+def test_what_a_run_has_made_while_modules_changed_is_not_kept(tmp_path: Path, plugins: Path) -> None:
+    warm = tmp_path / "warm"
+    before = archives.folder(warm)
+    (plugins / "modules/a.py").write_text("pass  # more\n")
+    archives.keep(run_of(tmp_path, **{OWN.format("a"): "archive"}), before, warm)
+    assert not before.exists()
+
+
+def test_nobody_else_can_put_a_folder_in_place_of_what_is_kept(tmp_path: Path) -> None:
+    warm, umask = tmp_path / "warm", os.umask(0)
+    try:
+        kept = archives.folder(warm)
+        archives.keep(run_of(tmp_path, **{OWN.format("a"): "archive"}), kept, warm)
+    finally:
+        os.umask(umask)
+    assert {oct(path.stat().st_mode & 0o777) for path in (kept, kept.parent)} == {"0o700"}

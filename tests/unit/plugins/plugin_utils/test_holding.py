@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import fcntl
 import http.server
@@ -290,6 +291,8 @@ def test_a_play_whose_keeper_was_killed_holds_and_records_nothing(where: tree.Tr
         holding.hold(one, {"node/n2": X}, time_limit=1)
     with pytest.raises(errors.Refused, match="keeper"):
         holding.record(one, OFF, now=1.0)
+    with pytest.raises(errors.Refused, match="keeper"):
+        holding.confirm_boots(one, store.read(where.config), ["n3"])
     assert store.read(where.config).nodes["n3"].powered
 
 
@@ -476,3 +479,19 @@ def test_a_record_waits_for_a_daemon_that_is_being_restarted(where: tree.Tree, p
     with Daemon(where) as restarted:
         recording.join()
     assert [path for path, _asked in restarted.asked] == ["/2/record"]
+
+
+@pytest.mark.parametrize("is_served", [True, False], ids=["of before this version", "that is stopped"])
+def test_a_daemon_that_confirms_no_boot_ends_no_play(
+    where: tree.Tree, playbook: Playbook, monkeypatch: pytest.MonkeyPatch, *, is_served: bool
+) -> None:
+    monkeypatch.setattr(holding, "BOOTS_SECONDS", 0.3)
+    monkeypatch.setattr(holding, "BOOTS_PAUSE", 0.1)
+    one = play(where, playbook)
+    with Daemon(where):
+        holding.hold(one, {"node/n3": X}, time_limit=5)
+    where.socket.unlink()
+    served = Daemon(where, status=404, body=b'{"detail": "Not Found"}') if is_served else contextlib.nullcontext()
+    with served:
+        # The nodes refuse what is ordered for the boot before, and say why.
+        holding.confirm_boots(one, store.read(where.config), ["n3"])
