@@ -69,16 +69,18 @@ def add(routes: APIRouter, service: Service) -> None:
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
         if body.is_emergency:
             auditing.add_text("in an emergency: steps of another controller are not waited for")
-        await _clear(service, body)
+        await _clear(service, body, asks_all=False)
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
         # What was so before the locks were waited for may be so no more.
-        await _clear(service, body)
+        await _clear(service, body, asks_all=True)
         held = service.desk.table.locks_of(owner)
         return Json({lock: mode.value for lock, mode in held.items()})
 
     @routes.post("/confirm-boots", response_model=dict[str, list[str]])
     async def confirm_boots(body: ConfirmBoots) -> Response:
         owner = _owner(service, body)
+        if not livelocks.is_alive(Path(owner.livelock)):
+            raise errors.Refused(f"nobody holds the livelock {body.livelock}")
         auditing.add_text(f"{owner.name} has {wording.count(len(body.nodes), 'node')} asked for their boots")
         return Json({"unconfirmed": sorted(await service.leadership.confirm_boots(body.nodes))})
 
@@ -95,7 +97,7 @@ def add(routes: APIRouter, service: Service) -> None:
         return Json({"recorded": True})
 
 
-async def _clear(service: Service, body: Hold) -> None:
+async def _clear(service: Service, body: Hold, *, asks_all: bool) -> None:
     """Wait until no step of another controller is at work on the instances of a hold, save in an emergency.
 
     Raises:
@@ -105,7 +107,7 @@ async def _clear(service: Service, body: Hold) -> None:
     instances = locks.objects(body.wants, "instance", known=cluster.instances)
     if instances and not body.is_emergency:
         nodes = locks.objects(body.wants, "node", known=cluster.nodes)
-        await service.leadership.clear(instances, nodes, asks_all=True)
+        await service.leadership.clear(instances, nodes, asks_all=asks_all)
 
 
 def _owner(service: Service, body: Hold | Record | ConfirmBoots) -> holders.Owner:

@@ -302,15 +302,23 @@ class Leadership(parts.Part):
         port = self._configuration.current.maintenance.settings.agent_port
         if not nodes or not port:
             return voting.Poll()
-        try:
-            key = self._where.hmac_key.read_bytes()
-        except OSError as error:
-            raise errors.StoreFailed(f"{self._where.hmac_key} cannot be read: {error.strerror}") from error
+        key = self._key()
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= _boots(poll)
         self._unable = (self._unable | poll.unable) - poll.answers.keys()
         self._barrier.hear(poll.answers, without_agents=poll.unable - self._known)
         return poll
+
+    def _key(self) -> bytes:
+        """The cluster's key.
+
+        Raises:
+            StoreFailed: it cannot be read.
+        """
+        try:
+            return self._where.hmac_key.read_bytes()
+        except OSError as error:
+            raise errors.StoreFailed(f"{self._where.hmac_key} cannot be read: {error.strerror}") from error
 
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
         self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
@@ -521,10 +529,10 @@ class Leadership(parts.Part):
             self.wake()
         return text
 
-    async def _offered(self, nodes: Sequence[clusters.Node]) -> voting.Poll:
+    async def _offered(self, nodes: Sequence[clusters.Node], *, seconds: float = 0.0) -> voting.Poll:
         """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
         kept = self._kept
-        poll = await self._ask(nodes, seconds=ROUND_SECONDS, question=self._question(kept))
+        poll = await self._ask(nodes, seconds=seconds or ROUND_SECONDS, question=self._question(kept))
         if kept is None:
             return poll
         behind = {
@@ -572,14 +580,27 @@ class Leadership(parts.Part):
         learned = dict(self._boots)
         if self._kept is None or self._with_boots(learned) == self._confirmed:
             return
-        voters = self._voters()
+        voters, off = self._voters(), self._recorded_off()
 
         def obey(poll: voting.Poll) -> bool:
-            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows)
+            others = poll.answers.keys() & {node.uuid for node in off}
+            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll) | others, poll.follows)
 
-        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=obey)
+        def is_enough(poll: voting.Poll) -> bool:
+            return not off and obey(poll)
+
+        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=is_enough)
+        if off:
+            # The barrier does not hear them: it asks for itself whether they are off.
+            port = self._configuration.current.maintenance.settings.agent_port
+            poll.answers |= (await voting.ask(off, port, key=self._key(), seconds=DEADLINE)).answers
         if obey(poll):
             await self._remember(boots=learned)
+
+    def _recorded_off(self) -> list[clusters.Node]:
+        """The nodes in service that are recorded as off; another controller may have powered on one that answers."""
+        cluster = self._configuration.current
+        return [node for node in cluster.nodes.values() if not node.offline and not clusters.reachable(cluster, node)]
 
     async def clear(self, instances: Collection[str], nodes: Collection[str], *, asks_all: bool = False) -> None:
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
@@ -593,7 +614,8 @@ class Leadership(parts.Part):
         """
         touched = self._barrier.touched(instances, nodes)
         has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
-        await self._offered([node for node in self._voters() if node.uuid in has_booted])
+        asked = [node for node in self._voters() if node.uuid in has_booted]
+        await self._offered(asked, seconds=DEADLINE if asks_all else 0.0)
         await self._barrier.wait(instances, nodes, ask=self._offered, keep=self._remember)
         if self._barrier.waits:
             await self._remember()

@@ -470,3 +470,27 @@ def test_a_key_that_is_gone_keeps_no_play_from_its_locks(running: service.Servic
             await made.clear([uuid], [], asks_all=True)
 
     run(running, scenario)
+
+
+def test_nodes_that_are_recorded_as_off_and_follow_another_controller_count_where_a_boot_is_confirmed(
+    running: service.Service,
+) -> None:
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before, head = boots(running), running.configuration.current
+        # An emergency power-off here; then another controller powered two nodes on, and fenced the third.
+        offs = [changes.NodePowered(head.node(name).uuid, powered=False) for name in ("node1", "node2")]
+        await running.configuration.commit(lambda _: offs)
+        for name in ("node1", "node2"):
+            nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
+        twins.lab_of(running).node("node3").reboot()
+        back = head.node("node3").uuid
+
+        assert await made.confirm_boots([back]) == {back}
+        assert named_boots(first) == before
+
+        nodes.silent |= {"node1", "node2"}
+        assert await made.confirm_boots([back]) == set()
+
+    run(running, scenario)
