@@ -47,6 +47,8 @@ BETWEEN = (2.0, 16.0)
 """Seconds from one thing that is done to a controller to the next."""
 COPIES = 45.0
 """Seconds from one copy to the next, at least."""
+FRESH = 0.75
+"""How often that is a copy as it was when the one that led was lost: nodes refuse one whose configuration is older."""
 NO_VOTING = tuple(leading.NO_VOTING.split()[1:])
 STARTS = ("start", f"start {' '.join(NO_VOTING)}")
 DEEDS = (*STARTS, "leads", "stop", "kill", "freeze", "thaw", "copy", "exit status 11")
@@ -83,7 +85,7 @@ class Contest:
         self._is_listened = True
         self._seen: dict[int, tuple[int, int]] = {}
         self._copied = self._worked = time.monotonic()
-        self._together_since = self._next_deed = 0.0
+        self._together_since, self._next_deed = 0.0, time.monotonic() + BETWEEN[1]
         self._refused = 0
         self.wrong: list[str] = []
         # One is whose state the judge compares with; the other is whom users ask at this moment.
@@ -138,10 +140,15 @@ class Contest:
 
     def _do_to_controllers(self) -> None:
         deeds: tuple[Callable[[Machine], object], ...] = (
-            *(self._copy, self._copy, self._start, self._start, self._start, self._hand_over, self._hand_over),
+            *(self._copy, self._copy, self._start, self._start, *(self._hand_over,) * 5),
             *(self._stop, self._kill, self._freeze, self._freeze, self._force),
         )
-        self._chance.choice(deeds)(self._chance.choice(self._present))
+        if len(self._machines) == 1:
+            self._make_copy()
+        elif all(each.is_up for each in self._present) or any(each.serves for each in self._present):
+            self._chance.choice(deeds)(self._chance.choice(self._present))
+        else:
+            self._start(self._led)
 
     @property
     def _present(self) -> list[Machine]:
@@ -152,9 +159,12 @@ class Contest:
         return [each for each in self._present if each is not machine]
 
     def _copy(self, _: Machine) -> None:
+        """A person makes a copy."""
+        if len(self._machines) == 1 or time.monotonic() - self._copied >= COPIES:
+            self._make_copy()
+
+    def _make_copy(self) -> None:
         """A copy of the one that leads, or did last; it takes the place of the other one."""
-        if time.monotonic() - self._copied < (COPIES if len(self._machines) > 1 else 0):
-            return
         for other in self._others(self._led):
             other.retire()
             self._chronicle.count("controllers", "retire", str(other))
@@ -186,14 +196,17 @@ class Contest:
             machine.freeze(self._chance.choice(FREEZES))
 
     def _hand_over(self, _: Machine) -> None:
-        """The one that leads is lost in some way, and a person starts the other one at once."""
-        others = [each for each in self._others(self._led) if not each.is_up]
-        if not (others and self._led.serves):
+        """The one that leads is lost in some way, and a person starts the other one, or a copy of its disk, at once."""
+        if not self._led.serves:
             return
         how = self._chance.choice((self._stop, self._kill, self._freeze, self._freeze))
         how(self._led)
+        if self._chance.random() < FRESH:
+            self._make_copy()
+        others = [each for each in self._others(self._led) if not each.is_up]
         # Only a stop says to the nodes that it ends.
-        others[0].start(*(() if how == self._stop or self._chance.random() < 0.3 else NO_VOTING))
+        if others:
+            others[0].start(*(() if how == self._stop or self._chance.random() < 0.3 else NO_VOTING))
 
     def _care(self) -> None:
         """A person sees to it that one of the two is at work."""
