@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, processes
 from ansible_collections.roundsman.cluster.daemon.maintenance import leading
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 from tests.chaos import machines, verdict
 from tests.chaos.doors import Doors
@@ -86,7 +88,6 @@ class Contest:
         self._seen: dict[int, tuple[int, int]] = {}
         self._copied = self._worked = time.monotonic()
         self._together_since, self._next_deed = 0.0, time.monotonic() + BETWEEN[1]
-        self._refused = 0
         self.wrong: list[str] = []
         # One is whose state the judge compares with; the other is whom users ask at this moment.
         self._office, self._asked = self._running(machine, first), self._running(machine, first)
@@ -317,7 +318,7 @@ class Contest:
         self._ask(self._led)
         self._storm.calm()
         self._users.ask("dead after", "PUT", "/2/modify", {"dead_after": 22}, door="socket")
-        settling = verdict.Settling(self._office, self._doors, self._chronicle, tend=self._tend, seconds=LIMIT)
+        settling = verdict.Settling(self._office, self._doors, self._chronicle, tend=self._keep_up, seconds=LIMIT)
         unsettled = settling.settle()
         self._watch.look(is_due=True)
         self._report(self._watch.wrong)
@@ -348,14 +349,30 @@ class Contest:
             time.sleep(SETTLE_STEP)
         return False
 
+    def _keep_up(self) -> None:
+        """Tend, and start the one that stays where it has ended, as systemd does."""
+        self._tend()
+        if not self._led.is_up:
+            self._led.start()
+
     def _count_refusals(self) -> None:
-        """Count the opcodes that failed because a node follows another controller, by all queues."""
+        """Count the opcodes that failed because a node follows another controller, by all queues.
+
+        A run that ended when its daemon did not work any more left only its result.
+        """
+        refused = {}
         for job in checker.jobs(self._office.lab).values():
             for index, opcode in enumerate(job.opcodes):
                 if epochs.is_refusal(opcode.text):
-                    self._chronicle.count("refused", "by a node", f"{job.id}/{index}: {opcode.text}")
+                    refused[f"{job.id}/{index}"] = opcode.text
                 elif "another controller led before" in opcode.text:
                     self._chronicle.count("refused", "by the barrier", f"{job.id}/{index}: {opcode.text}")
+        for root in self._roots:
+            for path in tree.Tree(root).queue.rglob(run_records.RESULT):
+                if epochs.is_refusal(text := path.read_text(errors="replace")):
+                    refused.setdefault("/".join(path.parent.parts[-2:]), text[-300:])
+        for name, text in sorted(refused.items()):
+            self._chronicle.count("refused", "by a node", f"{name}: {text}")
 
     def _resume(self) -> None:
         for each in self._present:

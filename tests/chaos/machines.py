@@ -67,6 +67,11 @@ class Machine:
         self.is_ready = False
         self.is_retired = False
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether a person has stopped or killed its daemon, and it has not ended."""
+        return self.is_up and self._is_ended_by_a_person
+
     def __str__(self) -> str:
         return f"controller {self.number}"
 
@@ -88,7 +93,7 @@ class Machine:
     @property
     def serves(self) -> bool:
         """Whether its daemon said that it is ready, and is at work."""
-        return self.is_up and self.is_ready and not self.is_frozen
+        return self.is_up and self.is_ready and not (self.is_frozen or self._is_ended_by_a_person)
 
     @property
     def seconds_up(self) -> float:
