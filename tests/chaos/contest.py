@@ -45,8 +45,8 @@ WAITS = 45.0
 """Seconds after which a person says that nobody votes where a daemon waits, and the other one is not at work."""
 TOGETHER = 90.0
 """Seconds for which two daemons may serve: the one that was replaced asks the nodes once in ten, and may be slow."""
-BETWEEN = (2.0, 16.0)
-"""Seconds from one thing that is done to a controller to the next."""
+BETWEEN, TRIES = (4.0, 24.0), 6
+"""Seconds from one thing that is done to a controller to the next, and how often something else is tried then."""
 COPIES = 45.0
 """Seconds from one copy to the next, at least."""
 FRESH = 0.75
@@ -144,12 +144,15 @@ class Contest:
             *(self._copy, self._copy, self._start, self._start, *(self._hand_over,) * 5),
             *(self._stop, self._kill, self._freeze, self._freeze, self._force),
         )
+        before = self._chronicle.total("controllers")
         if len(self._machines) == 1:
             self._make_copy()
-        elif all(each.is_up for each in self._present) or any(each.serves for each in self._present):
-            self._chance.choice(deeds)(self._chance.choice(self._present))
-        else:
+        elif not any(each.is_up for each in self._present):
             self._start(self._led)
+        # Most of it can be done to one of the two only, or to none at this moment.
+        for _ in range(TRIES):
+            if self._chronicle.total("controllers") == before:
+                self._chance.choice(deeds)(self._chance.choice(self._present))
 
     @property
     def _present(self) -> list[Machine]:
