@@ -311,10 +311,15 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
 
 
 def _was_moot(opcode: values.Opcode, orders: ordering.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
-    """Whether what it was to do was true already, as after the import of an earlier configuration."""
+    """Whether what it was to do was true already, as after the import of an earlier configuration.
+
+    Nor does a migration hand over an instance that was down all the time: its user stopped it after that was planned.
+    """
     stays, key = (runs, "target") if opcode.kind == "migrate" else (replicas, "new")
     instance, node = (orders.names.get(opcode.params.get(parameter, ""), "") for parameter in ("instance", key))
     began, ended = ((moment - orders.clock_offset) * 1e9 for moment in (opcode.started, opcode.ended))
+    if opcode.kind == "migrate" and opcode.started and not runs.was_anywhere(instance, since=began, until=ended):
+        return True
     return stays.was_there(instance, node, since=began, until=ended)
 
 
