@@ -325,6 +325,7 @@ class Contest:
         unsettled = settling.settle()
         self._watch.look(is_due=True)
         self._report(self._watch.wrong)
+        self._turns.find_owners(self._roots)
         self._report(self._turns.overtaken(journals.read(self._office.lab)))
         self._count_refusals()
         return [*self.wrong, *unsettled, *verdict.wrong(self._office, self._at_office), *self._defects()]

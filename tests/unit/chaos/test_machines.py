@@ -82,6 +82,20 @@ def test_of_a_job_that_both_have_the_judge_takes_the_one_that_was_done(lab: worl
     assert set(checker.jobs(lab)) == {7}
 
 
+def test_a_job_that_had_not_ended_is_of_the_one_that_began_it(lab: world.Lab, chronicle: Chronicle) -> None:
+    for number in (7, 8, 9):
+        save(lab.controller, number)
+    turns = Turns()
+    first, second = copied(lab, chronicle, turns)
+    for machine, number, began in ((first, 7, 5.0), (second, 8, 6.0), (first, 9, 5.0), (second, 9, 6.0)):
+        opcode = values.Opcode("tags_set", TAG, status=values.Status.SUCCESS, started=began)
+        job_store.Store(machine.where.queue).save(values.Job(number, (opcode,)))
+
+    turns.find_owners([first.root, second.root])
+
+    assert turns.owners == {"7/0": 0, "8/0": 1}
+
+
 def test_the_epoch_in_a_copy_is_that_of_the_original(lab: world.Lab, chronicle: Chronicle) -> None:
     order = Order(Epoch(4, "ours"), "0c1d2e3f-0000-4000-8000-0000000000ee", 1)
     controller_epoch.write(tree.Tree(lab.controller), order)

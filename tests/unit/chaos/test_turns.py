@@ -36,4 +36,5 @@ def test_a_controller_that_leads_again_may_act_again() -> None:
 
 def test_what_nobody_ordered_or_either_may_have_ordered_is_nobodys() -> None:
     shared = Turns(TURNS, shared={8})
+    assert len(Turns(TURNS, shared={8}, owners={"8/0": 0}).overtaken([event(150, COPY), event(160, 8)])) == 1
     assert shared.overtaken([event(150, COPY), event(160, 8), event(170, "autostart"), event(180, "by hand")]) == []
