@@ -45,7 +45,7 @@ WAITS = 45.0
 """Seconds after which a person says that nobody votes where a daemon waits, and the other one is not at work."""
 TOGETHER = 90.0
 """Seconds for which two daemons may serve: the one that was replaced asks the nodes once in ten, and may be slow."""
-BETWEEN, TRIES = (4.0, 24.0), 6
+BETWEEN, TRIES = (5.0, 40.0), 6
 """Seconds from one thing that is done to a controller to the next, and how often something else is tried then."""
 COPIES = 45.0
 """Seconds from one copy to the next, at least."""
