@@ -108,9 +108,9 @@ ansible-lint:
 bench: setup ## what power, a failover, an opcode, a round, the queue and planning cost; QUICK=1 for five minutes of it
 	$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(if $(WRITE),--write)
 
-chaos: setup ## half an hour: a lab whose world, processes and users all go wrong (MINUTES=… SEED=… MUTANT=…)
+chaos: setup ## half an hour: a lab whose world, processes and users all go wrong (MINUTES=… SEED=… MUTANT=… CONTROLLERS=2)
 	PYTHONPATH=. $(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) \
-	  $(if $(MUTANT),--mutant $(MUTANT)) $(CHAOS)
+	  $(if $(MUTANT),--mutant $(MUTANT)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) $(CHAOS)
 
 simulate: setup ## the whole daemon on virtual time, under faults (SEEDS=… FROM=… SECONDS=… or SEED=…, MUTANT=…)
 	PYTHONPATH=. $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) --seeds $(or $(SEEDS),100) \

@@ -6,6 +6,7 @@ and lock table are what that is compared with; `explain` is asked only whether a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -98,11 +99,11 @@ def check_journals(lab: world.Lab) -> list[str]:
 def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None, *, now: int) -> _Case:
     where = tree.Tree(lab.controller)
     cluster = store.read(where.config)
-    jobs = _jobs(where)
+    known = jobs(lab)
     names = {uuid: entry.name for kind in (cluster.nodes, cluster.instances) for uuid, entry in kind.items()}
-    orders = ordering.orders(jobs.values(), names, audit_log=_audit_log(where))
+    orders = ordering.orders(known.values(), names, audit_log=_audit_log(lab))
     seen = sightings.read(events, cluster.maintenance.settings, nodes=len(cluster.nodes))
-    return _Case(lab, where, cluster, jobs, events, orders, seen, _policy(cluster), now, explain)
+    return _Case(lab, where, cluster, known, events, orders, seen, _policy(cluster), now, explain)
 
 
 def _policy(cluster: clusters.Cluster) -> outages.Policy:
@@ -127,20 +128,34 @@ def _wanted(cluster: clusters.Cluster) -> list[str]:
     return [instance.name for instance in cluster.instances.values() if instance.is_up]
 
 
-def _audit_log(where: tree.Tree) -> str:
-    try:
-        return where.audit_log.read_text(errors="replace")
-    except FileNotFoundError:
-        return ""
+def _audit_log(lab: world.Lab) -> str:
+    """The lines of the audit logs of all controllers; a copy of a controller begins with those of the original."""
+    lines: dict[str, None] = {}
+    for root in lab.controllers:
+        with contextlib.suppress(FileNotFoundError):
+            lines.update(dict.fromkeys(tree.Tree(root).audit_log.read_text(errors="replace").splitlines()))
+    # Those of one moment stay in order.
+    ordered = sorted(lines, key=lambda line: line[: ordering.TIME]) if len(lab.controllers) > 1 else lines
+    return "\n".join(ordered)
 
 
-def _jobs(where: tree.Tree) -> dict[int, values.Job]:
-    """The jobs of the queue and of its archive."""
-    jobs = job_store.Store(where.queue)
-    queued = jobs.load()
-    # Read last: a job moves from the queue to the archive.
-    archived = jobs.newest_archived(jobs.highest_id())
-    return {job.id: job for job in [*queued.values(), *archived]}
+def jobs(lab: world.Lab) -> dict[int, values.Job]:
+    """The jobs of the queues and of their archives; of a job that several controllers have the one that did most."""
+    found: dict[int, values.Job] = {}
+    for root in lab.controllers:
+        kept = job_store.Store(tree.Tree(root).queue)
+        queued = kept.load()
+        # Read last: a job moves from the queue to the archive.
+        archived = kept.newest_archived(kept.highest_id())
+        for job in [*queued.values(), *archived]:
+            found[job.id] = max(found.get(job.id, job), job, key=_done)
+    return found
+
+
+def _done(job: values.Job) -> tuple[int, int, bool]:
+    """How much of a job is done: a copy of a controller has the jobs that the original had then."""
+    succeeded = sum(opcode.status is values.Status.SUCCESS for opcode in job.opcodes)
+    return succeeded, sum(bool(opcode.started) for opcode in job.opcodes), job.is_final
 
 
 def _history(case: _Case) -> list[str]:
@@ -296,10 +311,15 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
 
 
 def _was_moot(opcode: values.Opcode, orders: ordering.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
-    """Whether what it was to do was true already, as after the import of an earlier configuration."""
+    """Whether what it was to do was true already, as after the import of an earlier configuration.
+
+    Nor does a migration hand over an instance that was down all the time: its user stopped it after that was planned.
+    """
     stays, key = (runs, "target") if opcode.kind == "migrate" else (replicas, "new")
     instance, node = (orders.names.get(opcode.params.get(parameter, ""), "") for parameter in ("instance", key))
     began, ended = ((moment - orders.clock_offset) * 1e9 for moment in (opcode.started, opcode.ended))
+    if opcode.kind == "migrate" and opcode.started and not runs.was_anywhere(instance, since=began, until=ended):
+        return True
     return stays.was_there(instance, node, since=began, until=ended)
 
 

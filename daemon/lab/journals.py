@@ -55,6 +55,11 @@ class Stays:
         """Whether it was there at some moment between two (ns)."""
         return any(begin <= until and end >= since for begin, end in self.spans.get((instance, node), ()))
 
+    def was_anywhere(self, instance: str, *, since: float, until: float) -> bool:
+        """Whether it was on any node at some moment between two (ns)."""
+        nodes = [node for name, node in self.spans if name == instance]
+        return any(self.was_there(instance, node, since=since, until=until) for node in nodes)
+
     def was_there_throughout(self, instance: str, node: str, *, since: float, until: float) -> bool:
         """Whether it was there all the time between two (ns)."""
         return any(begin <= since and end >= until for begin, end in self.spans.get((instance, node), ()))

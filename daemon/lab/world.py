@@ -260,6 +260,11 @@ class Lab:
         return self.folder / "controller"
 
     @property
+    def controllers(self) -> tuple[Path, ...]:
+        """The folders of all controllers that ever led here: a lab has one, and tests may copy it."""
+        return (self.controller,)
+
+    @property
     def settings_file(self) -> Path:
         return self.folder / tree.LAB_FILE
 

@@ -49,14 +49,27 @@ class Doors:
     """Asks for things by a door that chance chooses; a refusal is an answer, a defect is not.
 
     `defects` are the sentences about answers that nobody may get. While `is_full` there may be no room on the disk.
+    `kinds` are the doors to choose from. What commands and plays print is kept in `folder`; with `is_copied` the lab
+    has several controllers, and they are about the one whose lab this is.
     """
 
-    def __init__(self, lab: labs.Running, services: Services, chance: random.Random, chronicle: Chronicle) -> None:
+    def __init__(
+        self,
+        lab: labs.Running,
+        services: Services,
+        chance: random.Random,
+        chronicle: Chronicle,
+        *,
+        folder: str = "by-hand",
+        is_copied: bool = False,
+    ) -> None:
         self._lab, self._services, self._chance, self._chronicle = lab, services, chance, chronicle
         self._by_hand: list[ByHand] = []
         self._number = 0
-        self._folder = lab.lab.folder / "by-hand"
+        self._folder = lab.lab.folder / folder
         self._folder.mkdir()
+        self._is_copied = is_copied
+        self.kinds: tuple[str, ...] = ("socket", "rapi")
         self.is_full = False
         self.defects: list[str] = []
 
@@ -67,7 +80,7 @@ class Doors:
 
     def ask(self, kind: str, method: str, path: str, body: Any = None, *, door: str = "") -> Any:
         """Ask for something by the socket or the remote API; returns the answer, None when it was not accepted."""
-        door = door or self._chance.choice(("socket", "rapi"))
+        door = door or self._chance.choice(self.kinds)
         asked = self._on_socket if door == "socket" else self._on_rapi
         answer = asked(method, path, body)
         if answer is None:
@@ -99,13 +112,16 @@ class Doors:
 
     def command(self, *words: str, longest: float = LONGEST) -> ByHand | None:
         """Run `roundsman` against the lab, and do not wait for it; None where enough are at work already."""
-        command = [str(PROGRAM), "--dir", str(self._lab.lab.folder), *words]
+        folder = self._lab.where.root if self._is_copied else self._lab.lab.folder
+        command = [str(PROGRAM), "--dir", str(folder), *words]
         return self._start(f"roundsman {' '.join(words)}", command, longest=longest)
 
     def play(self, name: str, *words: str) -> None:
         """Run a playbook by hand, and do not wait for it."""
-        inventory = str(self._lab.lab.folder / "inventory")
-        command = [str(PLAYBOOK), "-i", inventory, str(ansible_runs.PLAYBOOKS / name), *words]
+        name_of_copy = self._lab.where.root.name
+        own = self._lab.lab.folder / f"inventory-{name_of_copy}"
+        inventory = own if self._is_copied and own.exists() else self._lab.lab.folder / "inventory"
+        command = [str(PLAYBOOK), "-i", str(inventory), str(ansible_runs.PLAYBOOKS / name), *words]
         self._start(f"ansible-playbook {name} {' '.join(words)}", command)
 
     def pids(self) -> list[int]:

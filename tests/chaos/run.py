@@ -28,7 +28,7 @@ import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
 
-from tests.chaos import small_disk, trees, verdict, victims
+from tests.chaos import contest, small_disk, trees, verdict, victims
 from tests.chaos.assaults import Assaults
 from tests.chaos.caretaker import Caretaker
 from tests.chaos.chronicle import Chronicle
@@ -124,7 +124,7 @@ def _run_in_own_tree(options: argparse.Namespace) -> int:
     # A socket's name has a limit.
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=options.dir))
     mutant = known.find(options.mutant) if options.mutant else None
-    path = trees.make(folder / "tree", mutant=mutant)
+    path = trees.make(folder / "tree", mutant=mutant, has_two=options.controllers > 1)
     environment = {**os.environ, TREE: str(folder), "PYTHONPATH": f"{path}:{ROOT}"}
     child = subprocess.Popen([sys.executable, "-m", "tests.chaos.run", *sys.argv[1:]], env=environment)
     # It brings its lab down; the terminal may have told it already.
@@ -153,6 +153,8 @@ def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
     chronicle = Chronicle(folder / "chaos.log")
     chronicle.note(f"seed {options.seed}, {options.minutes} minutes, mutant {options.mutant or 'none'}")
     print(f"seed {options.seed}, lab {folder}", flush=True)
+    if options.controllers > 1:
+        return _contest(folder, options, chronicle)
     with ExitStack() as stack:
         stack.callback(chronicle.close)
         lab = _up(folder / "lab", has_agents=options.seed % 3 != 0)
@@ -177,6 +179,30 @@ def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
         print(chronicle.summary(), flush=True)
         print(chronicle.missing(verdict.expected(has_agents=bool(lab.lab.agent_port))), flush=True)
         if problem := speed.problem(verdict.seconds_of_opcodes(lab)):
+            (folder / SLOW).write_text(problem)
+        if wrong:
+            print(f"the last events:\n{chronicle.last(LAST)}", flush=True)
+    return list(dict.fromkeys(wrong))
+
+
+def _contest(folder: Path, options: argparse.Namespace, chronicle: Chronicle) -> list[str]:
+    """The same with two controllers; the nodes have agents, which vote."""
+    with ExitStack() as stack:
+        stack.callback(chronicle.close)
+        lab = _up(folder / "lab", has_agents=True)
+        stack.callback(labs.down, lab)
+        chaos = contest.Contest(lab, random.Random(options.seed), chronicle)
+        stack.callback(chaos.end)
+        speed = Speed()
+        stack.callback(speed.end)
+        chaos.go_on(60 * options.minutes, stops_at_first=options.stop_at_first)
+        wrong = chaos.wrong
+        if not (wrong and options.stop_at_first):
+            wrong = chaos.settle()
+        chronicle.report(is_last=True)
+        print(chronicle.summary(), flush=True)
+        print(chronicle.missing(contest.expected()), flush=True)
+        if problem := speed.problem(chaos.seconds_of_opcodes()):
             (folder / SLOW).write_text(problem)
         if wrong:
             print(f"the last events:\n{chronicle.last(LAST)}", flush=True)
@@ -387,6 +413,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="where everything comes from (default: 1)")
     parser.add_argument("--mutant", default="", help="run an unsafe form of one rule, which has to be found")
     parser.add_argument("--scene", default="", help="play only this scene, such as 'split brain' (default: all)")
+    parser.add_argument(
+        "--controllers",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="how many controllers the lab has; the second is a copy of the first (default: 1)",
+    )
     parser.add_argument("--stop-at-first", action="store_true", help="end at the first violation")
     parser.add_argument("--keep", action="store_true", help="keep the lab even if nothing is wrong")
     parser.add_argument("--dir", default=None, help="where the lab is made (default: the system's temporary folder)")

@@ -30,8 +30,19 @@ SHORTER = (
 )
 
 
-def make(folder: Path, *, mutant: Mutant | None) -> Path:
-    """Copy the collection into a folder, shorten its limits, apply a mutant; returns what PYTHONPATH needs."""
+SHORTER_WITH_TWO = (
+    Edit("daemon/maintenance/leading.py", "\nLAPSE_SECONDS = 180.0\n", "\nLAPSE_SECONDS = 30.0\n"),
+    Edit("daemon/maintenance/leadership.py", "\nEVERY = 60.0\n", "\nEVERY = 10.0\n"),
+    Edit("daemon/maintenance/leadership.py", "\nAGAIN = 600.0\n", "\nAGAIN = 60.0\n"),
+)
+"""With two controllers those of who leads, too: three rounds of questions are three rounds."""
+
+
+def make(folder: Path, *, mutant: Mutant | None, has_two: bool = False) -> Path:
+    """Copy the collection into a folder, shorten its limits, apply a mutant; returns what PYTHONPATH needs.
+
+    With `has_two` two controllers are to take over from each other.
+    """
     folder.mkdir()
     for name in PARTS:
         source = ROOT / name
@@ -40,7 +51,7 @@ def make(folder: Path, *, mutant: Mutant | None) -> Path:
             shutil.copytree(source, folder / name, symlinks=True, ignore=ignored)
         else:
             shutil.copy2(source, folder / name)
-    for edit in SHORTER:
+    for edit in (*SHORTER, *(SHORTER_WITH_TWO if has_two else ())):
         edit.apply(folder)
     if mutant is not None:
         mutant.apply(folder)

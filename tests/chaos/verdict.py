@@ -57,20 +57,30 @@ def expected(*, has_agents: bool) -> dict[str, set[str]]:
 class Settling:
     """A person who brings everything back once nothing is broken any more, and waits until all is at rest."""
 
-    def __init__(self, lab: labs.Running, doors: Doors, chronicle: Chronicle, *, tend: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        lab: labs.Running,
+        doors: Doors,
+        chronicle: Chronicle,
+        *,
+        tend: Callable[[], None],
+        seconds: float = LIMIT,
+    ) -> None:
         self._lab, self._doors, self._chronicle, self._tend = lab, doors, chronicle, tend
+        self._seconds = seconds
         self._tries: dict[str, int] = {}
 
     def settle(self) -> list[str]:
         """Bring all back; returns what did not settle within the limit."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + self._seconds
         while time.monotonic() < end:
             self._tend()
             if self._is_at_rest() and not self._bring_back():
                 return []
             self._chronicle.report()
             time.sleep(PAUSE)
-        return [f"after {LIMIT:g} s not everything has settled: {', '.join(self._unsettled()) or 'something goes on'}"]
+        what = ", ".join(self._unsettled()) or "something goes on"
+        return [f"after {self._seconds:g} s not everything has settled: {what}"]
 
     def _is_at_rest(self) -> bool:
         jobs, incidents, plan = (self._doors.get(path) for path in ("/1/jobs", "/1/status", "/1/plan"))

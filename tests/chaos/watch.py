@@ -39,6 +39,10 @@ class Watch:
         self._opcodes: set[tuple[int, int]] = set()
         self.wrong: list[str] = []
 
+    def forget_strays(self) -> None:
+        """Another controller leads: what it does not know yet is not forgotten."""
+        self._strays = verdict.Strays(self._lab)
+
     def look(self, *, is_answered: bool = True, is_due: bool = False) -> None:
         """Look if it is time or `is_due`; `is_answered` is false while the daemon is stopped and answers nobody."""
         now = time.monotonic()

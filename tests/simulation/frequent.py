@@ -112,4 +112,7 @@ FREQUENT: dict[str, Often] = {
         first=4,
     ),
     "epoch_used_again": Often(TWO, ("move", "kill", "failover"), every=60, first=4),
+    "boot_not_compared": Often(
+        {"agents": 1.0, "process-killed": 0.1}, ("move", "node-reboots", "failover"), every=20, first=10
+    ),
 }

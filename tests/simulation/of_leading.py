@@ -1,4 +1,4 @@
-"""The seven bugs of who leads that issue and enumeration name, where they are code that the simulation runs."""
+"""The bugs of who leads that issue and enumeration name, where they are code that the simulation runs."""
 
 from __future__ import annotations
 
@@ -95,5 +95,11 @@ OF_LEADING = (
                 "        if here is None or here.order is None:\n",
             ),
         ),
+    ),
+    Mutant(
+        "boot_not_compared",
+        39,
+        "a node does what was ordered for its boot before",
+        (Edit(EPOCHS, '    return order.boot in {"", boot}\n', '    return order.boot != "" or boot != ""\n'),),
     ),
 )

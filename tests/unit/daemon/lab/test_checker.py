@@ -347,6 +347,16 @@ def test_a_migration_that_had_nothing_to_do_is_in_order(lab: world.Lab) -> None:
     ]
 
 
+def test_a_migration_of_an_instance_that_was_stopped_meanwhile_hands_nothing_over(lab: world.Lab) -> None:
+    """Its user stopped it after the move was planned: the migration moved its disks."""
+    driver(lab, "node2", "9/0").stop("instance1", time_limit=0)
+    stands(lab, "node3", "node2")
+    time.sleep(0.6)
+    ordered(lab, "migrate", source="node2", target="node3")
+
+    assert [sentence for sentence in checker.check(lab) if "handed over" in sentence or "received" in sentence] == []
+
+
 def explained(**fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("silent", "epo", "incidents", "refusals", "planned", "failing"))
     return {**nothing, **fields}
