@@ -65,8 +65,7 @@ def add(routes: APIRouter, service: Service) -> None:
     async def hold(body: Hold) -> Response:
         owner = _owner(service, body)
         auditing.add_text(f"{owner.name} holds {wording.count(len(body.wants), 'lock')}")
-        if not livelocks.is_alive(Path(owner.livelock)):
-            raise errors.Refused(f"nobody holds the livelock {body.livelock}")
+        _require_held(owner)
         if body.is_emergency:
             auditing.add_text("in an emergency: steps of another controller are not waited for")
         await _clear(service, body, asks_all=False)
@@ -79,8 +78,7 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/confirm-boots", response_model=dict[str, list[str]])
     async def confirm_boots(body: ConfirmBoots) -> Response:
         owner = _owner(service, body)
-        if not livelocks.is_alive(Path(owner.livelock)):
-            raise errors.Refused(f"nobody holds the livelock {body.livelock}")
+        _require_held(owner)
         auditing.add_text(f"{owner.name} has {wording.count(len(body.nodes), 'node')} asked for their boots")
         return Json({"unconfirmed": sorted(await service.leadership.confirm_boots(body.nodes))})
 
@@ -108,6 +106,12 @@ async def _clear(service: Service, body: Hold, *, asks_all: bool) -> None:
     if instances and not body.is_emergency:
         nodes = locks.objects(body.wants, "node", known=cluster.nodes)
         await service.leadership.clear(instances, nodes, asks_all=asks_all)
+
+
+def _require_held(owner: holders.Owner) -> None:
+    path = Path(owner.livelock)
+    if not livelocks.is_alive(path):
+        raise errors.Refused(f"nobody holds the livelock {path.name}")
 
 
 def _owner(service: Service, body: Hold | Record | ConfirmBoots) -> holders.Owner:

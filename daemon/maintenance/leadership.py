@@ -529,10 +529,12 @@ class Leadership(parts.Part):
             self.wake()
         return text
 
-    async def _offered(self, nodes: Sequence[clusters.Node], *, seconds: float = 0.0) -> voting.Poll:
+    async def _offered(self, nodes: Sequence[clusters.Node], *, seconds: float | None = None) -> voting.Poll:
         """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
         kept = self._kept
-        poll = await self._ask(nodes, seconds=seconds or ROUND_SECONDS, question=self._question(kept))
+        poll = await self._ask(
+            nodes, seconds=ROUND_SECONDS if seconds is None else seconds, question=self._question(kept)
+        )
         if kept is None:
             return poll
         behind = {
@@ -615,7 +617,7 @@ class Leadership(parts.Part):
         touched = self._barrier.touched(instances, nodes)
         has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
         asked = [node for node in self._voters() if node.uuid in has_booted]
-        await self._offered(asked, seconds=DEADLINE if asks_all else 0.0)
+        await self._offered(asked, seconds=DEADLINE if asks_all else None)
         await self._barrier.wait(instances, nodes, ask=self._offered, keep=self._remember)
         if self._barrier.waits:
             await self._remember()

@@ -1,7 +1,7 @@
 """The archives that Ansible makes of this collection's modules, kept from one run to the next.
 
 Ansible makes one for each module of a run: a fifth of a second each, and the same bytes each time. A run finds those of
-before in its temporary folder, and makes the others. Modules of others are made anew by each run.
+before in its temporary folder, and makes the others. Archives of other collections' modules are made by each run.
 
 Ansible unpickles what it finds: the folder is open to the daemon's user alone, whose runs these are.
 """

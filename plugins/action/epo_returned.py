@@ -83,9 +83,9 @@ class ActionModule(module_answers.Action):
 
 def _confirm_boots(play: holding.Play, found: epo.Return) -> None:
     """The nodes that have just answered were powered on: what is ordered next is for the boots in which they are."""
-    cluster = store.read(play.where.config)
-    named = {*found.replicas, *found.starts}
-    holding.confirm_boots(play, cluster, [node.uuid for node in cluster.nodes.values() if node.name in named])
+    if named := {*found.replicas, *found.starts}:
+        cluster = store.read(play.where.config)
+        holding.confirm_boots(play, cluster, [node.uuid for node in cluster.nodes.values() if node.name in named])
 
 
 def _without(by_node: Mapping[str, list[str]], left_out: Mapping[str, str]) -> dict[str, list[str]]:

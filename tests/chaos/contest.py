@@ -276,7 +276,7 @@ class Contest:
         """A user asks one for a move that has just come back, and does not know that another one leads."""
         if machine.is_ready and any(each.serves for each in self._others(machine)):
             self._ask(machine)
-            name = self._chance.choice(sorted(one.name for one in self._asked.cluster().instances.values()))
+            name = self._chance.choice(sorted(instance.name for instance in self._asked.cluster().instances.values()))
             self._chronicle.count("controllers", "asked after a takeover", f"{machine}: {name}")
             self._users.ask("migrate", "PUT", f"/2/instances/{name}/migrate", {}, door="socket")
 

@@ -194,7 +194,7 @@ class Machine:
         return "\n".join((self.where.log / "daemon.log").read_text(errors="replace").splitlines()[-count:])
 
     def retire(self) -> None:
-        """Its machine is installed anew: all its processes end."""
+        """Its machine is installed again: all its processes end."""
         self.is_retired = True
         self.end(signal.SIGKILL)
         kill_all(self.root)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -46,7 +47,7 @@ from tests.chaos.watch import Watch
 from tests.integration import labs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
@@ -169,19 +170,36 @@ def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
         chance = random.Random(options.seed)
         chaos = Chaos(lab, chance, chronicle, has_small_disk=not reason, scene=options.scene)
         stack.callback(chaos.end)
-        speed = Speed()
-        stack.callback(speed.end)
+        expected = verdict.expected(has_agents=bool(lab.lab.agent_port))
+        worked = functools.partial(verdict.seconds_of_opcodes, lab)
+        return _play(folder, chaos, options, chronicle, expected=expected, worked=worked)
+
+
+def _play(
+    folder: Path,
+    chaos: Chaos | contest.Contest,
+    options: argparse.Namespace,
+    chronicle: Chronicle,
+    *,
+    expected: Mapping[str, Iterable[str]],
+    worked: Callable[[], list[float]],
+) -> list[str]:
+    """Carry it out, print what came of it, and return what is wrong; `worked` are the seconds of all opcodes."""
+    speed = Speed()
+    try:
         chaos.go_on(60 * options.minutes, stops_at_first=options.stop_at_first)
         wrong = chaos.wrong
         if not (wrong and options.stop_at_first):
             wrong = [*wrong, *chaos.settle()]
         chronicle.report(is_last=True)
         print(chronicle.summary(), flush=True)
-        print(chronicle.missing(verdict.expected(has_agents=bool(lab.lab.agent_port))), flush=True)
-        if problem := speed.problem(verdict.seconds_of_opcodes(lab)):
+        print(chronicle.missing(expected), flush=True)
+        if problem := speed.problem(worked()):
             (folder / SLOW).write_text(problem)
         if wrong:
             print(f"the last events:\n{chronicle.last(LAST)}", flush=True)
+    finally:
+        speed.end()
     return list(dict.fromkeys(wrong))
 
 
@@ -193,20 +211,8 @@ def _contest(folder: Path, options: argparse.Namespace, chronicle: Chronicle) ->
         stack.callback(labs.down, lab)
         chaos = contest.Contest(lab, random.Random(options.seed), chronicle)
         stack.callback(chaos.end)
-        speed = Speed()
-        stack.callback(speed.end)
-        chaos.go_on(60 * options.minutes, stops_at_first=options.stop_at_first)
-        wrong = chaos.wrong
-        if not (wrong and options.stop_at_first):
-            wrong = chaos.settle()
-        chronicle.report(is_last=True)
-        print(chronicle.summary(), flush=True)
-        print(chronicle.missing(contest.expected()), flush=True)
-        if problem := speed.problem(chaos.seconds_of_opcodes()):
-            (folder / SLOW).write_text(problem)
-        if wrong:
-            print(f"the last events:\n{chronicle.last(LAST)}", flush=True)
-    return list(dict.fromkeys(wrong))
+        expected, worked = contest.expected(), chaos.seconds_of_opcodes
+        return _play(folder, chaos, options, chronicle, expected=expected, worked=worked)
 
 
 def _up(folder: Path, *, has_agents: bool) -> labs.Running:

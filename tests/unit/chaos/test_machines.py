@@ -1,4 +1,4 @@
-"""A copy of a controller is told from the original, and the judge reads the folders of both."""
+"""A copy of a controller is distinguished from the original, and the judge reads the folders of both."""
 
 from __future__ import annotations
 

@@ -68,6 +68,15 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+async def paused_while_it_begins(running: service.Service) -> None:
+    """A migration whose begin is written while a filter comes that lets it wait."""
+    slow = await migrating(running, begins)
+    await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
+    running.queue.look()
+    await turns()
+    slow.disk.set()
+
+
 def test_a_job_that_is_canceled_while_its_begin_is_written_is_one_that_ran(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         slow = await migrating(running, begins)
@@ -88,11 +97,7 @@ def test_a_filter_that_comes_while_a_begin_is_written_leaves_no_job_that_runs_wi
     daemon: daemons.Daemon,
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = await migrating(running, begins)
-        await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
-        running.queue.look()
-        await turns()
-        slow.disk.set()
+        await paused_while_it_begins(running)
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success"}
 
@@ -140,11 +145,7 @@ def test_a_job_that_is_canceled_before_its_process_starts_starts_none(
     monkeypatch.setattr(leadership.Leadership, "clear", clear)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        slow = await migrating(running, begins)
-        await running.configuration.commit(lambda _: [changes.FilterStands(PAUSE)])
-        running.queue.look()
-        await turns()
-        slow.disk.set()
+        await paused_while_it_begins(running)
         await asyncio.wait_for(waits.wait(), twins.LIMIT)
         await running.queue.cancel(1, kill=True)
         goes_on.set()

@@ -34,7 +34,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
 
 def boot(running: service.Service, name: str) -> str:
     """The boot in which a node is."""
-    return voters.node_settings_of(running)[name].root.joinpath("proc/sys/kernel/random/boot_id").read_text().strip()
+    return twins.lab_of(running).node(name).boot_id()
 
 
 async def led(first: Controller) -> controller_epoch.Record:
