@@ -15,8 +15,9 @@ MOST = 5
 AGAIN = "-again"
 _SUMMARY = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in \d[\d.]*s(?: \([\d:]+\))?(?: =*)?$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
-_TROUBLE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
-_BROKEN = re.compile(r"INTERNALERROR|Interrupted:|worker '\w+' crashed|^ERROR (?!.*::)", re.MULTILINE)
+# What a failed test has logged begins with ERROR, too, and more spaces.
+_TROUBLE = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+_BROKEN = re.compile(r"^INTERNALERROR>|^!+ Interrupted:|worker '\w+' crashed|^ERROR (?=\S)(?!.*::)", re.MULTILINE)
 
 
 def counts(text: str) -> dict[str, int]:

@@ -18,6 +18,11 @@ FAILED tests/unit/a.py::test_one[x y-1] - AssertionError: it - is not
 ERROR tests/unit/b.py::test_two - OSError: none
 === 1 failed, 5 passed, 2 skipped, 9 deselected, 1 warning, 1 error in 62.10s (0:01:02) ===
 """
+LOGGED = """
+------------------------------ Captured log call -------------------------------
+ERROR    asyncio:base_events.py:1771 Task was destroyed but it is pending!
+WARNING  roundsman:settling.py:191 Interrupted: INTERNALERROR
+"""
 PASSING = "============ 7 passed, 3 deselected in 1.20s ============\n3 passed, 1 skipped in 0.50s\n"
 
 
@@ -49,6 +54,7 @@ def test_what_passed_when_it_was_run_once_more_has_passed(tmp_path: Path, capsys
 def test_the_tests_that_failed_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = "tests/unit/a.py::test_one[x y-1]\ntests/unit/b.py::test_two\n"
     assert printed(capsys, "--failed", log(tmp_path, "test.log", FAILING)) == (0, names)
+    assert printed(capsys, "--failed", log(tmp_path, "test.log", LOGGED + FAILING)) == (0, names)
 
 
 @pytest.mark.parametrize(
