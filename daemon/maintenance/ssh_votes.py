@@ -5,6 +5,7 @@ Their host keys prove who answers. It is done only where something shows that an
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 from pathlib import Path
@@ -36,6 +37,7 @@ class SshVotes:
         self._processes = processes
         self._run = folder / "leader"
         self._environment = environment
+        self._running = asyncio.Lock()
 
     async def __call__(
         self, cluster: clusters.Cluster, nodes: Sequence[clusters.Node], question: Callable[[str], votes.Question]
@@ -52,19 +54,23 @@ class SshVotes:
         asked = {uuid: question(uuid) for uuid, text in problems.items() if not text}
         if not asked:
             return voting.Poll()
+        async with self._running:
+            ended, found = await self._play(self._spec(cluster, asked, root=root))
+        if not ended.succeeded:
+            missing = len(asked.keys() - found.keys())
+            LOG.warning("%d of %d nodes did not say which controller they follow: %s", missing, len(asked), ended.text)
+        return _poll(asked, found)
+
+    async def _play(self, spec: process.Spec) -> tuple[settling.Settlement, dict[str, Any]]:
         if process.traces(self._run).is_alive:
             await self._processes.ended(self._run)
         shutil.rmtree(self._run, ignore_errors=True)
         try:
-            self._processes.start(self._run, self._spec(cluster, asked, root=root))
+            self._processes.start(self._run, spec)
             await self._processes.ended(self._run)
-            ended = await settling.settle(self._run)
-            found = run_records.answers(self._run)
+            return await settling.settle(self._run), run_records.answers(self._run)
         finally:
             shutil.rmtree(self._run, ignore_errors=True)
-        if not ended.succeeded:
-            LOG.warning("%d of %d nodes did not say which controller they follow: %s", *_missing(asked, found), ended.text)
-        return _poll(asked, found)
 
     def _spec(self, cluster: clusters.Cluster, asked: Mapping[str, votes.Question], *, root: str) -> process.Spec:
         offered = {uuid: each for uuid, each in asked.items() if each.offer is not None}
@@ -73,16 +79,15 @@ class SshVotes:
         return process.Spec(
             kind="leader",
             playbook=ansible_runs.PLAYBOOKS / "leader.yml",
-            variables={"leader_offer": offer or {}, "leader_boots": {uuid: each.boot for uuid, each in offered.items()}},
+            variables={
+                "leader_offer": offer or {},
+                "leader_boots": {uuid: each.boot for uuid, each in offered.items()},
+            },
             environment={**self._environment, "ANSIBLE_FORKS": str(forks)},
             inventory=hosts.run_inventory(cluster, list(asked), root=root),
             granted={},
             time_limit=SECONDS * (1 + time_limits.turns(len(asked), at_once=forks)),
         )
-
-
-def _missing(asked: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[int, int]:
-    return len(asked.keys() - found.keys()), len(asked)
 
 
 def _poll(asked: Mapping[str, votes.Question], found: Mapping[str, Any]) -> voting.Poll:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..plugin_utils import module_answers, run_group, run_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 class ActionModule(module_answers.Action):
@@ -26,6 +26,6 @@ class ActionModule(module_answers.Action):
         return result
 
     @contextlib.contextmanager
-    def _ordered(self, variables: Mapping[str, Any] | None, *, is_node: bool) -> Iterator[None]:
+    def _ordered(self, *_: object, **__: object) -> Iterator[None]:
         """No epoch orders a question: it is asked before the controller has one that it may use."""
         yield
