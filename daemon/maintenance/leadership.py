@@ -498,8 +498,8 @@ class Leadership(parts.Part):
         names = _names(cluster)
         if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
             raise errors.NotLeading(
-                f"more than half of the nodes that vote follow {found.epoch} of another controller, and this controller "
-                f"led in {self.epoch}; stop that controller before this one is started again"
+                f"more than half of the nodes that vote follow {found.epoch} of another controller, and this "
+                f"controller led in {self.epoch}; stop that controller before this one is started again"
             )
         await self._remember(poll.answers.keys())
         await self._confirm()
