@@ -19,7 +19,7 @@ from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, daemon_client, run_group
 
 from . import labs, states
 
@@ -417,3 +417,6 @@ def test_without_agents_a_copy_ends_until_a_person_states_that_it_is_alone_and_e
     finally:
         second.stop()
         first.stop()
+        # The opcode that was at work when the first one ended.
+        for began in first.where.queue.glob("*/*/began"):
+            run_group.end(began.parent)
