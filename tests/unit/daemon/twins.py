@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,7 @@ class Processes:
         self.values: dict[str, Any] = {}
         self.most_at_once = 0
         self.started = asyncio.Event()
+        self.caretaker: asyncio.Task[None] | None = None
         self._over: dict[Path, asyncio.Event] = {}
 
     def start(self, run: Path, spec: process.Spec) -> None:
@@ -160,7 +162,19 @@ def assemble(
     twin = Processes(outcomes)
     monkeypatch.setattr(service, "Processes", lambda **_: twin)
     monkeypatch.setattr(opcodes, "RETRY_SECONDS", 0.001)
-    return service.assemble(tree.Tree(one.controller), limit=limit), twin
+    running = service.assemble(tree.Tree(one.controller), limit=limit)
+    with contextlib.suppress(RuntimeError):
+        # Some tests make a service before its loop, and let nothing run in its queue.
+        twin.caretaker = asyncio.get_running_loop().create_task(_stopped_at_the_end(running), name="caretaker")
+    return running, twin
+
+
+async def _stopped_at_the_end(running: service.Service) -> None:
+    """A loop that ends cancels each task once: a queue that is not stopped by then starts its jobs again."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await running.queue.stop()
 
 
 def lab_of(running: service.Service) -> world.Lab:

@@ -30,6 +30,8 @@ from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ansible_collections.roundsman.cluster.daemon import service
 
 LIMIT = 2
@@ -50,14 +52,20 @@ class Model:
     is_limited: bool
 
 
+async def at_once(act: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """What stands in for `asyncio.to_thread`: no thread still works when the queue is at rest."""
+    return act(*given, **options)
+
+
 class Machine(RuleBasedStateMachine):
     """Every step lets the queue come to rest; delays last until a rule lets one end."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="roundsman-queue-")
-        self.loop = asyncio.new_event_loop()
+        self.runner = asyncio.Runner()
         self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(asyncio, "to_thread", at_once)
         self.lab = twins.lab(Path(self.folder.name))
         self.jobs: dict[int, Model] = {}
         self.ended: dict[int, values.Status] = {}
@@ -79,13 +87,15 @@ class Machine(RuleBasedStateMachine):
             while is_writing:
                 for _ in range(40):
                     await asyncio.sleep(0)
-                changing = self.running.queue._book
-                is_writing = self.running.desk._file._writer is not None or bool(changing._changing)
-                await changing.landed()
-                await self.running.desk.landed()
+                running, book = self.running, self.running.queue._book
+                writers = (running.desk._file._writer, running.configuration._writer)
+                is_writing = any(writers) or bool(book._changing)
+                await book.landed()
+                await running.desk.landed()
+                await asyncio.sleep(0 if running.configuration._writer is None else 0.001)
             return found
 
-        return self.loop.run_until_complete(rested())
+        return self.runner.run(rested())
 
     @property
     def queue(self) -> Any:
@@ -232,8 +242,7 @@ class Machine(RuleBasedStateMachine):
             assert [one for one in self.queue.jobs.values() if not one.is_final] == []
             assert self.running.desk.table.held == {}
             self.act(self.queue.stop())
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
+        self.runner.close()
         self.patch.undo()
         self.folder.cleanup()
 
