@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain.values import errors, tree
 from ..plugins.plugin_utils import (
+    ansible_runs,
     durable_files,
     folders_of_others,
     installed_version,
@@ -24,7 +25,9 @@ from ..plugins.plugin_utils import (
 )
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, audit, failures, service, settings
+from .jobs.process import Processes
 from .maintenance import leadership, leading, master_failover, newer_copies
+from .maintenance.ssh_votes import SshVotes
 from .serving import not_leading, readiness
 
 if TYPE_CHECKING:
@@ -179,6 +182,7 @@ def _master_failover(where: tree.Tree, options: argparse.Namespace) -> int:
                 is_restored=options.restored,
                 is_stated_off=options.confirm_off,
                 dry_run=options.dry_run,
+                over_ssh=SshVotes(Processes(), folder=where.lib, environment=ansible_runs.environment(where)),
             )
             step, said = asyncio.run(failover)
             lines = [*filter(None, [newer_copies.lost_text(found)]), *silent, *said]

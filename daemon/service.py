@@ -32,6 +32,7 @@ from .maintenance.power_readings import PowerReadings, Reader
 from .maintenance.replicas import Replicas
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
+from .maintenance.ssh_votes import SshVotes
 from .maintenance.suspects import Suspects
 from .maintenance.unfinished_moves import UnfinishedMoves
 from .news import News
@@ -135,6 +136,7 @@ def assemble(
         failures=failures,
         reported=intake.reported_boot,
         read_power=Reader(where.bmc_credentials, environment),
+        over_ssh=SshVotes(processes, folder=where.lib, environment=environment),
     )
     copying = Copying(where, configuration, names=copies, epoch=lambda: leadership.epoch, on_change=news.tell)
     ports = Ports(

@@ -23,15 +23,20 @@ from ...plugins.plugin_utils import controller_epoch, log_output, unsynced, voti
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from .. import audit
 from ..failures import Failures
-from . import leading, parts
+from . import by_record, leading, parts
 from .barrier import Barrier
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain.power import power
     from ...plugins.module_utils.domain.values import tree
     from ..configuration import Configuration
+
+    OverSsh = Callable[
+        [clusters.Cluster, Sequence[clusters.Node], Callable[[str], votes.Question]], Awaitable[voting.Poll]
+    ]
+    """Asks nodes that have no agent (`ssh_votes.py`)."""
 
 LOG = logging.getLogger(__name__)
 DEADLINE = 3.0
@@ -54,8 +59,6 @@ ENDING_SECONDS = 1.0
 """How long the daemon stays to tell the nodes that it ends."""
 AGENTS = "ansible-playbook -i INVENTORY playbooks/node_agent.yml"
 SHOWN = 5
-NOTHING = "nodes have agents only where agent_port is set"
-NO_VOTES = "their agents do not vote"
 
 
 @dataclass(frozen=True)
@@ -81,18 +84,27 @@ class _Start:
     poll: voting.Poll
     record: controller_epoch.Record | None
     own: leading.Own | None
+    is_unvoted: bool
+    """Whether no node has an agent that votes."""
+    is_over_ssh: bool
+    """Whether the nodes were asked over SSH instead."""
 
     @property
     def is_unasked(self) -> bool:
-        """Whether no node votes, and none has ever known an epoch."""
-        return self.record is None and not self.poll.answers and not self.voter.voters
+        """Whether nothing shows that the controller does not work from which another node is to take the role over."""
+        return self.is_unvoted and self.voter.me != self.voter.master and not self.voter.takes_over
 
     def is_takeover(self, is_here: Callable[[controller_epoch.Record], bool]) -> bool:
-        """Whether steps of another controller may still be at work; `is_here` says whose record it is."""
+        """Whether steps of another controller may still be at work; `is_here` says whose record it is.
+
+        Nodes that are not asked over SSH either cannot answer that none is, and are not waited for.
+        """
+        if self.is_unvoted and not self.is_over_ssh:
+            return False
         is_copy = self.record is not None and not is_here(self.record)
-        is_unvoted = self.record is None and not self.voter.voters
+        is_unknown = self.record is None and not self.voter.voters
         is_moved = self.voter.me != self.voter.master
-        return is_copy or is_unvoted or is_moved or leading.is_takeover(self.voter, _votes(self.poll))
+        return is_copy or is_unknown or is_moved or leading.is_takeover(self.voter, _votes(self.poll))
 
 
 class Leadership(parts.Part):
@@ -110,6 +122,7 @@ class Leadership(parts.Part):
         failures: Failures | None = None,
         reported: Callable[[str], str] = lambda _: "",
         read_power: Callable[[Mapping[str, str]], AsyncIterator[power.Outcome]] | None = None,
+        over_ssh: OverSsh | None = None,
     ) -> None:
         super().__init__(failures or Failures())
         self._where = where
@@ -124,13 +137,16 @@ class Leadership(parts.Part):
         self._known: frozenset[str] = frozenset()
         self._unable: frozenset[str] = frozenset()
         self._again_at = -math.inf
+        self._over_ssh = over_ssh
+        self._is_unvoted = False
+        self._is_doubtful = False
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
         """How many opcodes failed because a node follows another epoch."""
 
     @property
     def epoch(self) -> epochs.Epoch | None:
-        """The epoch in which this daemon leads; None where no node votes."""
+        """The epoch in which this daemon leads; None before it has begun."""
         return self._kept.epoch if self._kept is not None else None
 
     async def begin(self, statement: Statement, *, on_wait: Callable[[str], None]) -> None:
@@ -161,7 +177,7 @@ class Leadership(parts.Part):
         verdict, names = start.verdict, _names(self._configuration.current)
         change = f"; what would change that: {verdict.unblock}"
         if start.is_unasked:
-            return leading.Step.GO_ON, ["no node votes, and none knows an epoch: it would lead without one"]
+            return leading.Step.GO_ON, ["no node has an agent that votes"]
         if start.step is leading.Step.GO_ON and start.own is not None:
             return start.step, [f"it would go on in {start.own.epoch}, in which it led before"]
         if start.step is leading.Step.WAIT:
@@ -170,6 +186,8 @@ class Leadership(parts.Part):
             return start.step, [f"it would end with exit status 11: {verdict.reason}{change}"]
         number = self._number(start)
         voters, answers = start.voter.voters, start.poll.answers
+        if start.is_unvoted and not start.is_over_ssh:
+            return start.step, [f"no node has an agent that votes: it would lead in epoch {number} without asking them"]
         lines = [
             f"it would offer epoch {number} to the {len(answers)} nodes that answer, and lead once "
             + (f"more than half of the {len(voters)} that vote have promised" if voters else "that is written")
@@ -190,10 +208,12 @@ class Leadership(parts.Part):
         """Ask the nodes once, and do what their answers let do; returns what was done, or why nothing was."""
         start = await self._decide(statement)
         if start.is_unasked:
-            LOG.info("no node votes, and none knows an epoch: %s", NOTHING if not self._voters() else NO_VOTES)
             return leading.Step.GO_ON, ""
         if start.step is leading.Step.GO_ON and start.own is not None:
             self._go_on(start.own, self._configuration.current, start.verdict)
+            if start.is_unvoted:
+                # Boots that agents have said before do not count.
+                await self._remember()
         elif start.step is leading.Step.BEGIN:
             done = await self._offer(start)
             if done[0] is leading.Step.BEGIN:
@@ -208,7 +228,8 @@ class Leadership(parts.Part):
         cluster, record = self._configuration.current, controller_epoch.read(self._where)
         here = record if record is not None and self._is_here(record) else None
         master = cluster.cluster.master_node
-        voters = [node for node in self._voters() if not (statement.is_master_off and node.uuid == master)]
+        nodes = [node for node in self._reachable() if not (statement.is_master_off and node.uuid == master)]
+        voters = nodes if cluster.maintenance.settings.agent_port else []
         own = self._own(here) if not statement.master else None
         self._known = record.voters if record is not None else frozenset()
         self._barrier.waits = here.waits if here is not None else frozenset()
@@ -229,12 +250,14 @@ class Leadership(parts.Part):
         # What a person says is audited with what it costs, which any node may be the only one to know.
         waits_for_all = asks_all or statement != Statement()
 
+        asked = voters
+
         def able(poll: voting.Poll) -> frozenset[str]:
             # A new machine does not know who has voted: where anybody follows a controller, all others may.
             is_led = any(kept is not None for kept in poll.follows.values())
             if statement.master and not statement.is_master_off and is_led:
                 return frozenset(candidate.voters)
-            return self._able(voters, poll)
+            return self._able(asked, poll)
 
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
             now = dataclasses.replace(candidate, voters=frozenset() if statement.no_voting else able(poll))
@@ -247,8 +270,19 @@ class Leadership(parts.Part):
             return is_most and not waits_for_all and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
-        voter, step, verdict = decided(poll)
-        return _Start(voter, step, verdict, poll, record, own)
+        is_unvoted = self._is_unvoted = self._has_no_votes(voters, poll)
+        is_stated = statement.no_voting or statement.is_master_off
+        is_over_ssh = is_unvoted and is_stated and self._over_ssh is not None
+        if is_over_ssh:
+            asked, poll = nodes, await self._ask_over_ssh(nodes)
+        if is_unvoted and not is_over_ssh:
+            voter = dataclasses.replace(candidate, voters=frozenset())
+            step, verdict = by_record.decide(record, is_here=here is not None, is_stated=is_stated)
+            if here is not None and here.order is not None and not statement.master:
+                own = leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
+        else:
+            voter, step, verdict = decided(poll)
+        return _Start(voter, step, verdict, poll, record, own, is_unvoted=is_unvoted, is_over_ssh=is_over_ssh)
 
     def _audit(self, statement: Statement, start: _Start) -> None:
         """Log what a person said with this start, by which this controller leads now."""
@@ -267,9 +301,17 @@ class Leadership(parts.Part):
 
     def _voters(self) -> list[clusters.Node]:
         """The nodes whose agents are asked: they are neither offline nor recorded as off."""
+        return self._reachable() if self._configuration.current.maintenance.settings.agent_port else []
+
+    def _reachable(self) -> list[clusters.Node]:
+        """The nodes that are neither offline nor recorded as off."""
         cluster = self._configuration.current
-        has_agents = cluster.maintenance.settings.agent_port
-        return [node for node in cluster.nodes.values() if has_agents and clusters.reachable(cluster, node)]
+        return [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
+
+    def _has_no_votes(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> bool:
+        """Whether no node has an agent that votes; where all are recorded as off, nobody knows that."""
+        is_without = not self._configuration.current.maintenance.settings.agent_port
+        return is_without or (bool(asked) and not self._able(asked, poll))
 
     def _able(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
         """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whatever says that it cannot."""
@@ -320,6 +362,17 @@ class Leadership(parts.Part):
         except OSError as error:
             raise errors.StoreFailed(f"{self._where.hmac_key} cannot be read: {error.strerror}") from error
 
+    async def _ask_over_ssh(
+        self,
+        nodes: Sequence[clusters.Node],
+        question: Callable[[str], votes.Question] = lambda uuid: votes.Question(uuid, voting.nonce()),
+    ) -> voting.Poll:
+        if not nodes or self._over_ssh is None:
+            return voting.Poll()
+        poll = await self._over_ssh(self._configuration.current, nodes, question)
+        self._barrier.hear(poll.answers, without_agents=())
+        return poll
+
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
         self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
         why = "its opcodes still run" if own.is_at_work else verdict.reason
@@ -340,8 +393,9 @@ class Leadership(parts.Part):
         offered = epochs.Epoch(number, _new_id())
         if start.is_takeover(self._is_here):
             self._barrier.raise_for(frozenset(self._configuration.current.nodes) - (poll.unable - self._known))
-        # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
-        await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._barrier.waits)
+        if poll.answers or not start.is_unvoted:
+            # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
+            await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._barrier.waits)
         goes_on = frozenset({own.epoch.id}) if own is not None and own.is_at_work else frozenset()
         if self._kept is not None:
             # It serves: plays by hand are at work, too.
@@ -352,18 +406,25 @@ class Leadership(parts.Part):
         def is_enough(given: voting.Poll) -> bool:
             return 2 * len(_promised(given, offered) & candidate.voters) > len(candidate.voters) > 0
 
-        nodes = [node for node in self._voters() if node.uuid in poll.answers]
-        given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
+        nodes = [node for node in self._reachable() if node.uuid in poll.answers]
+        if start.is_over_ssh:
+            given = await self._ask_over_ssh(nodes, self._question(kept, boots=_boots(poll)))
+        else:
+            given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
         promised = _promised(given, offered)
-        if not leading.is_promised(candidate, _votes(poll), promised):
+        if candidate.voters and not leading.is_promised(candidate, _votes(poll), promised):
             refusals = sorted({answer.refusal for answer in given.answers.values() if answer.refusal})
             return leading.Step.WAIT, (
                 f"{len(promised & candidate.voters)} of {len(candidate.voters)} nodes that vote promised to follow "
                 f"{offered}{': ' if refusals else ''}{'; '.join(refusals[:3])}; the nodes are asked again"
             )
         # The boots were read before more than half promised to follow this epoch.
-        await self._write(kept, known=poll.answers.keys(), boots=_boots(poll))
+        known = frozenset[str]() if start.is_unvoted else poll.answers.keys()
+        await self._write(kept, known=known, boots=_boots(poll))
         self._kept = kept
+        if start.is_unvoted:
+            LOG.info("this controller leads in %s; no node has an agent that votes", offered)
+            return leading.Step.BEGIN, ""
         LOG.info(
             "this controller leads in %s: %d nodes promised to follow it, of which %d of %d vote",
             offered,
@@ -375,11 +436,14 @@ class Leadership(parts.Part):
             LOG.warning("%d nodes have no agent that can vote", len(poll.unable - self._known))
         return leading.Step.BEGIN, ""
 
-    def _question(self, kept: epochs.Kept | None, *, ends: bool = False) -> Callable[[str], votes.Question]:
-        """An offer to each node whose boot is known; others are only asked."""
+    def _question(
+        self, kept: epochs.Kept | None, *, ends: bool = False, boots: Mapping[str, str] | None = None
+    ) -> Callable[[str], votes.Question]:
+        """An offer to each node whose boot is known, by `boots` or what agents said; others are only asked."""
+        known = self._boots if boots is None else boots
 
         def question(uuid: str) -> votes.Question:
-            boot = self._boots.get(uuid)
+            boot = known.get(uuid)
             if boot is None or kept is None:
                 return votes.Question(uuid, voting.nonce())
             return votes.Question(uuid, voting.nonce(), boot, kept, ends)
@@ -395,6 +459,7 @@ class Leadership(parts.Part):
             self.wake()
         if epochs.is_refusal(text):
             self.refused += 1
+            self._is_doubtful = True
             self._failures.failed(
                 self.name,
                 f"a node refused what this controller orders: {text}",
@@ -435,13 +500,17 @@ class Leadership(parts.Part):
         if self._kept is not None and self._kept.serial != cluster.serial_no:
             self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
         poll = await self._offered(voters)
+        self._is_unvoted = self._has_no_votes(voters, poll)
+        if self._is_unvoted:
+            await self._remember()
+            await self._look_over_ssh()
+            return
         able = self._able(voters, poll)
         names = _names(cluster)
         if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
-            mine = f"this controller led in {self.epoch}" if self.epoch is not None else "this controller had no epoch"
             raise errors.NotLeading(
-                f"more than half of the nodes that vote follow {found.epoch} of another controller, and {mine}; stop "
-                "that controller before this one is started again"
+                f"more than half of the nodes that vote follow {found.epoch} of another controller, and this "
+                f"controller led in {self.epoch}; stop that controller before this one is started again"
             )
         await self._remember(poll.answers.keys())
         await self._confirm()
@@ -452,10 +521,9 @@ class Leadership(parts.Part):
         obeying = self._able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
         if lost:
-            shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:SHOWN])
             self._failures.failed(
                 self.name,
-                f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}",
+                self._strays_text(lost),
                 remedy="stop the daemon of the controller that should not lead; this one begins an epoch above once "
                 "these nodes have not heard of the other one for three minutes",
             )
@@ -474,6 +542,36 @@ class Leadership(parts.Part):
                 "cluster's key",
             )
         else:
+            self._failures.recovered(self.name)
+
+    def _strays_text(self, lost: Mapping[str, epochs.Kept]) -> str:
+        names = _names(self._configuration.current)
+        shown = ", ".join(f"{names[uuid]} follows {kept.epoch}" for uuid, kept in sorted(lost.items())[:SHOWN])
+        return f"{len(lost)} nodes refuse what this controller orders in {self.epoch}: {shown}"
+
+    async def _look_over_ssh(self) -> None:
+        """Ask all nodes over SSH whom they follow, from the first refusal on until none refuses any more.
+
+        Nothing is offered: other nodes may not know yet of the controller that leads.
+
+        Raises:
+            NotLeading: more nodes follow another controller than this one.
+        """
+        if not self._is_doubtful:
+            self._failures.recovered(self.name)
+            return
+        poll = await self._ask_over_ssh(self._reachable())
+        if text := by_record.replaced_text(self.epoch, poll.follows):
+            raise errors.NotLeading(text)
+        if lost := leading.strays(self.epoch, poll.follows):
+            self._failures.failed(
+                self.name,
+                self._strays_text(lost),
+                remedy="stop the daemon of the controller that should not lead; if it is the other one, start this one "
+                f"with `{leading.NO_VOTING}`, so that these nodes follow it",
+            )
+        elif poll.answers:
+            self._is_doubtful = False
             self._failures.recovered(self.name)
 
     async def _begin_again(self, poll: voting.Poll) -> bool:
@@ -544,6 +642,12 @@ class Leadership(parts.Part):
         poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
         return poll
 
+    async def _offered_over_ssh(self, nodes: Sequence[clusters.Node]) -> None:
+        """Offer this daemon's epoch to these nodes, once they have said in which boot they are."""
+        poll = await self._ask_over_ssh(nodes)
+        behind = [node for node in nodes if node.uuid in poll.answers]
+        await self._ask_over_ssh(behind, self._question(self._kept, boots=_boots(poll)))
+
     async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
         """Keep durably what steps name and a start needs, where that has changed: `_write`."""
         kept = self._kept
@@ -570,7 +674,7 @@ class Leadership(parts.Part):
     def _with_boots(self, boots: Mapping[str, str]) -> dict[str, str]:
         """The boots that steps name, with these; without agents nobody can say that a node has booted."""
         cluster = self._configuration.current
-        if not cluster.maintenance.settings.agent_port:
+        if self._is_unvoted or not cluster.maintenance.settings.agent_port:
             return {}
         return {uuid: boot for uuid, boot in {**self._confirmed, **boots}.items() if boot and uuid in cluster.nodes}
 
@@ -618,7 +722,8 @@ class Leadership(parts.Part):
         has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
         asked = [node for node in self._voters() if node.uuid in has_booted]
         await self._offered(asked, seconds=DEADLINE if asks_all else None)
-        await self._barrier.wait(instances, nodes, ask=self._offered, keep=self._remember)
+        ask = self._offered_over_ssh if self._is_unvoted else self._offered
+        await self._barrier.wait(instances, nodes, ask=ask, keep=self._remember)
         if self._barrier.waits:
             await self._remember()
         if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):

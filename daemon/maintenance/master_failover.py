@@ -26,11 +26,18 @@ if TYPE_CHECKING:
 
 
 async def run(
-    where: tree.Tree, name: str, *, is_restored: bool, is_stated_off: bool, dry_run: bool
+    where: tree.Tree,
+    name: str,
+    *,
+    is_restored: bool,
+    is_stated_off: bool,
+    dry_run: bool,
+    over_ssh: leadership.OverSsh | None = None,
 ) -> tuple[leading.Step, list[str]]:
     """Make a node the master, or only find out whether that would be possible; returns what was done, and how.
 
-    The caller holds `config.lock`. `is_stated_off`: a person states that the master on record is off.
+    The caller holds `config.lock`. `is_stated_off`: a person states that the master on record is off. `over_ssh` asks
+    nodes without agents.
 
     Raises:
         Refused, NotFound: the node cannot be the master, or nothing shows that no other controller works.
@@ -46,7 +53,7 @@ async def run(
     lines = (
         [f"{old.name} is off: {'its BMC reads off' if reads_off else 'stated now'}"] if statement.is_master_off else []
     )
-    leader = leadership.Leadership(where, configuration, is_at_work=lambda: False)
+    leader = leadership.Leadership(where, configuration, is_at_work=lambda: False, over_ssh=over_ssh)
     step, said = await leader.preview(statement)
     if step is leading.Step.GO_ON and not statement.is_master_off:
         raise errors.Refused(

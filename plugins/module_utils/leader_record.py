@@ -61,6 +61,16 @@ def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
             _write(root / FILE, offered)
 
 
+def follow(root: pathlib.Path, offered: epochs.Kept, *, boot: str) -> None:
+    """Follow what a controller offers to the node in this boot, as `keep`.
+
+    Raises: errors.NotFollowed where the node follows another one, or has booted since; errors.StoreFailed.
+    """
+    if boot != node_boot.boot_id(root):
+        raise errors.NotFollowed("this node has booted since the controller asked it")
+    keep(root, offered)
+
+
 def require(root: pathlib.Path, order: Optional[epochs.Order], *, any_boot: bool = False) -> None:
     """Follow the epoch that orders a step, if the node follows no other one and is in the boot that the order is for.
 

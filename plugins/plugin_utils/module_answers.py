@@ -52,6 +52,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     "instance_migrate": {"migrated": "bool", "target_lacks": "str", "progress": "dict"},
     "instance_state": {"running": "bool", "state": "str"},
     "instances_state": {"results": "list[dict]", "missed": "list[str]"},
+    "leader": {"node": "str", "boot": "str", "follows": "dict", "refusal": "str", "steps": "dict"},
     "oob_health": {"results": "list[dict]", "trouble": "list[list]", "unknown": "list[str]"},
     "oob_info": {"results": "list[dict]"},
     "oob_power": {"results": "list[dict]", "unconfirmed": "list[str]"},

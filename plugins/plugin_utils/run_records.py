@@ -19,6 +19,8 @@ CHANGES, RESULT = "changes.jsonl", "result.json"
 UNKNOWN = "unknown"
 """The file that a run leaves when the disk failed while it recorded a change; it need not outlive a reboot."""
 
+_ANSWER = "answer-"
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -46,6 +48,20 @@ def append(run: Path, *encoded: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):
             (run / UNKNOWN).touch()
         raise
+
+
+def keep_answer(run: Path, node: str, answer: Mapping[str, Any]) -> None:
+    """Keep what a node (UUID) answered to a run that asks; it need not outlive a reboot.
+
+    Raises:
+        StoreFailed: it could not be written.
+    """
+    durable_files.replace(run / f"{_ANSWER}{node}.json", json.dumps(answer).encode(), for_this_boot=True)
+
+
+def answers(run: Path) -> dict[str, Any]:
+    """What nodes (UUIDs) answered to a run that asked, as JSON values."""
+    return {path.stem.removeprefix(_ANSWER): json.loads(path.read_bytes()) for path in run.glob(f"{_ANSWER}*.json")}
 
 
 def conclude(run: Path, result: Mapping[str, Any]) -> None:

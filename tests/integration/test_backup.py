@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 EVACUATE = '{"status":"evacuate","details":"psu 2"}'
 PROGRAM = [sys.executable, "-m", "ansible_collections.roundsman.cluster.daemon.cli.main"]
+DAEMON = "ansible_collections.roundsman.cluster.daemon"
 LIB = "var/lib/roundsman"
 
 
@@ -24,6 +26,18 @@ def roundsman(root: Path, *words: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def lead_without_votes(root: Path) -> None:
+    """State once that no other controller works: the nodes follow the lost one, and have no agents that vote."""
+    ready, tell = os.pipe()
+    words = ["--root", str(root), "--no-voting", "--yes-do-it", "--ready-fd", str(tell)]
+    daemon = subprocess.Popen([sys.executable, "-m", DAEMON, *words], pass_fds=(tell,), stdin=subprocess.DEVNULL)
+    os.close(tell)
+    with os.fdopen(ready, "rb") as stream:
+        assert stream.readline() == b"ready\n"
+    daemon.terminate()
+    assert daemon.wait(120) == 0
 
 
 def test_a_controller_is_restored_from_etc_the_key_and_an_export(
@@ -46,6 +60,7 @@ def test_a_controller_is_restored_from_etc_the_key_and_an_export(
     shutil.copytree(backup / "etc", controller / "etc")
     shutil.copy2(backup / "hmac.key", controller / LIB / "hmac.key")
     roundsman(controller, "config", "import", str(backup / "config.json"), "--yes")
+    lead_without_votes(controller)
     one.start()
 
     assert one.ask("GET", "/1/health").status_code == 200

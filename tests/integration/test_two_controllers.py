@@ -19,7 +19,7 @@ from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept, Order
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, daemon_client, run_group
 
 from . import labs, states
 
@@ -371,3 +371,52 @@ def test_the_master_role_moves_to_a_new_machine_when_the_old_one_is_lost_in_the_
 
 
 INSTANCES = ("instance1", "instance2")
+
+
+@pytest.fixture
+def without_agents(tmp_path: Path) -> Iterator[labs.Running]:
+    running = labs.up(tmp_path / "lab", nodes=3, instances=2, pairs=[("node1", "node2")] * 2)
+    try:
+        yield running
+    finally:
+        labs.down(running)
+
+
+def test_without_agents_a_copy_ends_until_a_person_states_that_it_is_alone_and_ends_the_first_one(
+    without_agents: labs.Running,
+) -> None:
+    lab = without_agents
+    lab.stop()
+    first = Controller(lab, lab.where.root)
+    second = Controller.copied(lab, "second")
+    try:
+        assert first.start() is None
+        assert first.epoch == 1
+        assert first.migrated("instance1")["status"] == "success"
+        assert followed(lab) == [1, 1, 0]
+
+        assert second.start() == 11
+        assert re.search(r"is a copy of another controller's, which led in epoch 1 \(", second.told.splitlines()[-1])
+        # Not all nodes are reached: the barrier waits for the others.
+        lab.lab.node("node3").silence(is_silent=True)
+        assert second.start("--no-voting", "--yes-do-it") is None
+        assert (second.epoch, followed(lab)) == (2, [2, 2, 0])
+        assert "1 of 3 nodes did not say which controller they follow" in second.told
+        first.put("/2/instances/instance2/migrate")
+
+        assert first.ended() == 11
+        assert "and refuses epoch 1 (" in first.told
+        assert re.search(r"2 nodes follow epoch 2 \(.*\) of another controller, and 0 follow", first.told)
+        assert [node.name for node in lab.lab.nodes() if "instance2" in node.running()] == ["node1"]
+        assert second.migrated("instance2")["status"] == "success"
+        second.stop()
+        assert first.start() is None, "it goes on in its epoch, and every node refuses that"
+        first.put("/2/instances/instance1/migrate")
+        assert first.ended() == 11
+        assert [node.name for node in lab.lab.nodes() if "instance1" in node.running()] == ["node2"]
+    finally:
+        second.stop()
+        first.stop()
+        # The opcode that was at work when the first one ended.
+        for began in first.where.queue.glob("*/*/began"):
+            run_group.end(began.parent)

@@ -31,8 +31,8 @@ OF_LEADING = (
         (
             Edit(
                 LEADERSHIP,
-                " if has_agents and clusters.reachable(cluster, node)]\n",
-                " if has_agents]\n",
+                "        return [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]\n",
+                "        return list(cluster.nodes.values())\n",
             ),
         ),
     ),

@@ -63,7 +63,7 @@ class Follower:
         boot, refusal = node_boot.boot_id(root), ""
         if question.offer is not None:
             try:
-                self._follow(question, question.offer, boot=boot)
+                self._follow(question, question.offer)
             except errors.RoundsmanError as error:
                 refusal = str(error)
         follows = leader_record.load(root)
@@ -73,10 +73,8 @@ class Follower:
         given = votes.Answer(question.node, question.nonce, boot, follows, heard, refusal, steps)
         return votes.sealed_answer(given, key=key, now=int(time.time()))
 
-    def _follow(self, question: votes.Question, offer: epochs.Kept, *, boot: str) -> None:
-        if question.boot != boot:
-            raise errors.NotFollowed("this node has booted since the controller asked it")
-        leader_record.keep(self._node.root, offer)
+    def _follow(self, question: votes.Question, offer: epochs.Kept) -> None:
+        leader_record.follow(self._node.root, offer, boot=question.boot)
         before = self._heard
         if before is None or before.epoch != offer.epoch:
             LOG.info("this node follows %s", offer.epoch)

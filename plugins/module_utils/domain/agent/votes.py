@@ -25,6 +25,9 @@ _KEPT = frozenset(("number", "id", "master", "serial", "goes_on"))
 _ASKED = frozenset(("node", "nonce", "boot", "offer", "ends"))
 _ANSWERED = frozenset(("node", "nonce", "boot", "follows", "heard", "refusal", "steps"))
 
+SHOWN = frozenset(("node", "boot", "follows", "refusal", "steps"))
+"""What a node without an agent answers: the module `leader`."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -106,6 +109,22 @@ def answer(data: bytes, *, key: bytes, asked: Question) -> Answer:
     found, _ = opened(data, key=key, kind=_ANSWER, fields=_ANSWERED)
     if (found["node"], found["nonce"]) != (asked.node, asked.nonce):
         raise errors.InvalidInput("the answer is to another question")
+    return _answer(found, asked)
+
+
+def shown_answer(found: Mapping[str, Any], *, asked: Question) -> Answer:
+    """Read what a node answered without an agent, which nobody has signed: how it was reached has to prove the node.
+
+    Nobody remembers there when the leader asked last (`heard`).
+
+    Raises: errors.InvalidInput: it is none, or another node's.
+    """
+    if found.keys() != SHOWN or found["node"] != asked.node:
+        raise errors.InvalidInput("the answer is another node's, or none")
+    return _answer({**found, "heard": None}, asked)
+
+
+def _answer(found: Mapping[str, Any], asked: Question) -> Answer:
     if not isinstance(found["steps"], dict):
         raise errors.InvalidInput("the steps are no object")
     steps = {text(name): text(note) for name, note in found["steps"].items()}

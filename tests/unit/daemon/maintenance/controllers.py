@@ -54,11 +54,14 @@ class Controller:
         self.is_at_work = False
         self.waits: list[str] = []
         self.bmcs = Bmcs()
+        self.over_ssh: leadership.OverSsh | None = None
 
     def copied(self, folder: Path) -> Controller:
         """The same controller's state in another folder."""
         shutil.copytree(self.where.root, folder)
-        return Controller(self.running, tree.Tree(folder), self.monkeypatch)
+        made = Controller(self.running, tree.Tree(folder), self.monkeypatch)
+        made.over_ssh = self.over_ssh
+        return made
 
     async def start(self, statement: Statement = VOTES) -> Leadership:
         made = Leadership(
@@ -67,6 +70,7 @@ class Controller:
             is_at_work=lambda: self.is_at_work,
             failures=self.running.failures,
             read_power=self.bmcs,
+            over_ssh=self.over_ssh,
         )
         async with asyncio.timeout(LIMIT):
             await made.begin(statement, on_wait=self.waits.append)
@@ -74,7 +78,9 @@ class Controller:
 
     async def preview(self, statement: Statement = VOTES) -> tuple[Step, list[str]]:
         """What a start would do, and say."""
-        made = Leadership(self.where, self.running.configuration, is_at_work=lambda: self.is_at_work)
+        made = Leadership(
+            self.where, self.running.configuration, is_at_work=lambda: self.is_at_work, over_ssh=self.over_ssh
+        )
         async with asyncio.timeout(LIMIT):
             return await made.preview(statement)
 

@@ -233,7 +233,7 @@ def test_a_restart_does_not_go_on_below_what_it_has_offered(running: service.Ser
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-def test_nodes_whose_agents_cannot_vote_leave_everything_as_it_was(running: service.Service, is_old: bool) -> None:
+def test_where_no_agent_can_vote_an_epoch_is_begun_by_record(running: service.Service, is_old: bool) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.old |= {"node1", "node2", "node3"}
         if not is_old:
@@ -243,8 +243,8 @@ def test_nodes_whose_agents_cannot_vote_leave_everything_as_it_was(running: serv
 
         made = await first.start()
 
-        assert made.epoch is None
-        assert not first.where.epoch.exists()
+        assert made.epoch is not None
+        assert (made.epoch.number, first.orders()) == (1, made.epoch)
         await made.step()
         assert running.failures.listed() == []
 
@@ -258,8 +258,7 @@ def test_without_agents_nobody_is_asked(running: service.Service) -> None:
 
         made = await first.start()
 
-        assert (made.epoch, sum(nodes.asked.values())) == (None, 0)
-        assert not first.where.epoch.exists()
+        assert (made.epoch, sum(nodes.asked.values())) == (first.orders(), 0)
 
     run(running, scenario)
 

@@ -251,7 +251,7 @@ def test_a_dead_node_that_never_could_vote_keeps_nobody_from_fencing_it(running:
     run(running, scenario)
 
 
-def test_a_controller_without_an_epoch_ends_when_most_nodes_follow_one(running: service.Service) -> None:
+def test_a_controller_that_began_without_votes_ends_when_most_nodes_follow_another(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.old |= {"node1", "node2", "node3"}
         made = await first.start()
@@ -259,7 +259,7 @@ def test_a_controller_without_an_epoch_ends_when_most_nodes_follow_one(running: 
         for name in ("node1", "node2"):
             nodes.follow(name, Kept(Epoch(1, "another"), voters.ELSEWHERE, 1))
 
-        with pytest.raises(errors.NotLeading, match="this controller had no epoch"):
+        with pytest.raises(errors.NotLeading, match="this controller led in epoch 1"):
             await made.step()
 
     run(running, scenario)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record, node_settings
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import following
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import voting as asking
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, membership
 
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from ansible_collections.roundsman.cluster.daemon import service
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Kept
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 ELSEWHERE = "0c1d2e3f-0000-4000-8000-0000000000ee"
 """The master (UUID) of another controller, which no node of the lab is."""
@@ -31,7 +33,7 @@ class Voters:
     those `deaf` take none from this machine.
 
     What is offered to those that are `busy` is lost. `forged` makes of a node's true answer what is sent instead. The
-    questions are counted.
+    questions are counted, and those over SSH (`reached`).
     """
 
     followers: dict[str, following.Follower]
@@ -41,6 +43,7 @@ class Voters:
     busy: set[str] = field(default_factory=set)
     forged: dict[str, Callable[[bytes, bytes], bytes]] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
     settings: dict[str, node_settings.Settings] = field(default_factory=dict)
 
     def follows(self, name: str) -> Kept | None:
@@ -63,6 +66,19 @@ class Voters:
             return 405, b"Method Not Allowed"
         given = await asyncio.to_thread(self.followers[name].answer, data)
         return (200, self.forged[name](data, given) if name in self.forged else given) if given else (403, b"")
+
+    async def over_ssh(
+        self, _: object, nodes: Sequence[clusters.Node], question: Callable[[str], votes.Question]
+    ) -> asking.Poll:
+        """As `SshVotes`: the same answers by another way, on which nobody remembers when the leader asked last."""
+        poll = asking.Poll()
+        for node in nodes:
+            self.reached[node.name] += 1
+            if node.name not in self.silent:
+                asked, key = question(node.uuid), self.key(node.name)
+                given = self.followers[node.name].answer(votes.sealed_question(asked, key=key, now=0))
+                poll.answers[node.uuid] = replace(votes.answer(given, key=key, asked=asked), heard=None)
+        return poll
 
     def key(self, name: str) -> bytes:
         return node_settings.key(self.settings[name])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
 PACKAGE = "ansible_collections.roundsman.cluster.plugins.action"
 NAMES = sorted(path.stem for path in (PLUGINS / "action").glob("*.py"))
-HANDED_ON = {"instance_disks", "instances_state"}
+HANDED_ON = {"instance_disks", "instances_state", "leader"}
 """Their actions add something and hand the rest to their modules, which check it."""
 OPTION = {"type": "str", "required": False, "default": None, "choices": None, "elements": None}
 ALWAYS = {"changed", "failed", "msg"}
