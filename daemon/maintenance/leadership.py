@@ -28,6 +28,7 @@ from .barrier import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ...plugins.module_utils.domain.power import power
     from ...plugins.module_utils.domain.values import tree
@@ -625,7 +626,7 @@ class Leadership(parts.Part):
             self.wake()
         return text
 
-    def _may_fence(self, voters: frozenset[str], poll: voting.Poll, *, off: Collection[str] = ()) -> bool:
+    def _may_fence(self, voters: AbstractSet[str], poll: voting.Poll, *, off: Collection[str] = ()) -> bool:
         serial = self._configuration.current.serial_no
         return leading.may_fence(self.epoch, voters, poll.follows, serial=serial, off=off)
 
