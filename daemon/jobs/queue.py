@@ -186,10 +186,14 @@ class Queue:
         """
         values.check_priority(priority)
         self.find(job_id).with_priority(priority)
-        job = await self._book.change(job_id, lambda job: job.with_priority(priority))
-        if not _is_running(job):
-            self._scheduler.reprioritize(job_id, priority)
-        return job
+
+        async def carry_out() -> values.Job:
+            job = await self._book.change(job_id, lambda job: job.with_priority(priority))
+            if not _is_running(job):
+                self._scheduler.reprioritize(job_id, priority)
+            return job
+
+        return await writing.to_its_end(asyncio.get_running_loop().create_task(carry_out()))
 
     async def wait(self, job_id: int, *, seconds: float) -> None:
         """Wait until a job has ended, at most so long."""

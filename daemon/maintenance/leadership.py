@@ -28,6 +28,7 @@ from .barrier import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ...plugins.module_utils.domain.power import power
     from ...plugins.module_utils.domain.values import tree
@@ -507,11 +508,8 @@ class Leadership(parts.Part):
             return
         able = self._able(voters, poll)
         names = _names(cluster)
-        if (found := leading.successor(self.epoch, poll.follows, able)) is not None:
-            raise errors.NotLeading(
-                f"more than half of the nodes that vote follow {found.epoch} of another controller, and this "
-                f"controller led in {self.epoch}; stop that controller before this one is started again"
-            )
+        if (found := leading.successor(self.epoch, poll.follows, able, serial=cluster.serial_no)) is not None:
+            raise errors.NotLeading(_replaced_text(found, self.epoch, serial=cluster.serial_no))
         await self._remember(poll.answers.keys())
         await self._confirm()
         lost = leading.strays(self.epoch, poll.follows)
@@ -519,7 +517,7 @@ class Leadership(parts.Part):
             self._failures.recovered(self.name)
             return
         obeying = self._able_to_obey(voters, poll)
-        isolation = leading.isolation_text(self.epoch, obeying, poll.follows, names=names)
+        isolation = leading.isolation_text(self.epoch, obeying, poll.follows, serial=cluster.serial_no, names=names)
         if lost:
             self._failures.failed(
                 self.name,
@@ -590,7 +588,7 @@ class Leadership(parts.Part):
         is_above = all(kept.epoch.number < self._number(start) for kept in lost)
         if start.step is not leading.Step.BEGIN or not is_above:
             return False
-        if not leading.may_fence(self.epoch, start.voter.voters, start.poll.follows):
+        if not self._may_fence(start.voter.voters, start.poll):
             self._barrier.forget_statements()
         step, reason = await self._offer(start)
         # Nodes that have promised refuse the epoch of before, or follow the new one at the next round.
@@ -609,7 +607,7 @@ class Leadership(parts.Part):
         voters, clock = self._voters(), asyncio.get_running_loop().time
 
         def may_fence(poll: voting.Poll) -> bool:
-            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll), poll.follows, off=off)
+            return self._may_fence(self._able_to_obey(voters, poll), poll, off=off)
 
         at, poll = self._reached
         if clock() - at > FRESH or not may_fence(poll):
@@ -622,10 +620,15 @@ class Leadership(parts.Part):
             self._reached = clock(), poll
         names = _names(self._configuration.current)
         able = self._able_to_obey(voters, poll)
-        text = leading.isolation_text(self.epoch, able, poll.follows, off=off, names=names)
+        serial = self._configuration.current.serial_no
+        text = leading.isolation_text(self.epoch, able, poll.follows, serial=serial, off=off, names=names)
         if text:
             self.wake()
         return text
+
+    def _may_fence(self, voters: AbstractSet[str], poll: voting.Poll, *, off: Collection[str] = ()) -> bool:
+        serial = self._configuration.current.serial_no
+        return leading.may_fence(self.epoch, voters, poll.follows, serial=serial, off=off)
 
     async def _offered(self, nodes: Sequence[clusters.Node], *, seconds: float | None = None) -> voting.Poll:
         """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
@@ -690,7 +693,7 @@ class Leadership(parts.Part):
 
         def obey(poll: voting.Poll) -> bool:
             others = poll.answers.keys() & {node.uuid for node in off}
-            return leading.may_fence(self.epoch, self._able_to_obey(voters, poll) | others, poll.follows)
+            return self._may_fence(self._able_to_obey(voters, poll) | others, poll)
 
         def is_enough(poll: voting.Poll) -> bool:
             return not off and obey(poll)
@@ -755,6 +758,20 @@ class Leadership(parts.Part):
             await self._ask(nodes, seconds=ENDING_SECONDS, question=self._question(self._kept, ends=True))
         except (errors.RoundsmanError, OSError) as error:
             LOG.info("the nodes do not know that this daemon ends: %s", error)
+
+
+def _replaced_text(found: epochs.Kept, own: epochs.Epoch | None, *, serial: int) -> str:
+    """Why a controller ends whose nodes follow another one, or a clone of its machine."""
+    if found.epoch == own:
+        return (
+            f"more than half of the nodes that vote know version {found.serial} of the configuration, and this "
+            f"controller, which leads in the same {own}, has version {serial}: a clone of its machine leads; end one "
+            "of the two machines"
+        )
+    return (
+        f"more than half of the nodes that vote follow {found.epoch} of another controller, and this controller led in "
+        f"{own}; stop that controller before this one is started again"
+    )
 
 
 def _names(cluster: clusters.Cluster) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import AbstractSet, Collection, Dict, Iterable, Mapping, Optional, Tuple
 
-from ...plugins.module_utils.domain.agent.epochs import Epoch, Kept, may_order
+from ...plugins.module_utils.domain.agent.epochs import Epoch, Kept, may_order, obeys
 
 LAPSE_SECONDS = 180.0
 """A controller of which a node has not heard for so long is not at work, as far as that node knows."""
@@ -219,15 +219,19 @@ def is_takeover(candidate: Candidate, answers: Mapping[str, Vote]) -> bool:
     return any(not _is_own(candidate, vote.follows) for vote in answers.values())
 
 
-def successor(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]], voters: AbstractSet[str]) -> Optional[Kept]:
+def successor(
+    own: Optional[Epoch], follows: Mapping[str, Optional[Kept]], voters: AbstractSet[str], *, serial: int
+) -> Optional[Kept]:
     """The epoch of another controller that more than half of the nodes (UUIDs) that vote follow instead of this one.
 
-    What nodes keep is given where they answered; silence ends no controller.
+    It is this one's own where a clone of its machine leads with a later configuration than version `serial`. What nodes
+    keep is given where they answered; silence ends no controller.
     """
-    lost = strays(own, {uuid: kept for uuid, kept in follows.items() if uuid in voters})
+    told = voters & follows.keys()
+    lost = [kept for uuid in told - _obeying(own, follows, serial) if (kept := follows[uuid]) is not None]
     if 2 * len(lost) <= len(voters):
         return None
-    return max(lost.values(), key=lambda kept: kept.epoch.number)
+    return max(lost, key=lambda kept: kept.epoch.number)
 
 
 def strays(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]]) -> Dict[str, Kept]:
@@ -253,15 +257,17 @@ def may_fence(
     voters: AbstractSet[str],
     follows: Mapping[str, Optional[Kept]],
     *,
+    serial: int,
     off: Collection[str] = (),
 ) -> bool:
     """Whether a leader may command the power of silent nodes: at least half of those that vote answer and obey it.
 
-    `follows` is what the nodes (UUIDs) keep that answered just now, `off` are those whose BMCs read off now: these do
-    not vote. More than half follow the controller that leads, so one that was replaced does not have half any more.
+    `follows` is what the nodes (UUIDs) keep that answered just now, `serial` the version of the configuration here,
+    `off` are those whose BMCs read off now: these do not vote. More than half follow the controller that leads, so one
+    that was replaced does not have half any more.
     """
     voting = voters - set(off)
-    return 2 * len(voting & _obeying(own, follows)) >= len(voting)
+    return 2 * len(voting & _obeying(own, follows, serial)) >= len(voting)
 
 
 def isolation_text(
@@ -269,14 +275,15 @@ def isolation_text(
     voters: AbstractSet[str],
     follows: Mapping[str, Optional[Kept]],
     *,
+    serial: int,
     off: Collection[str] = (),
     names: Mapping[str, str],
 ) -> str:
     """Why a leader may not command the power of silent nodes, '' where it may (`may_fence`)."""
-    if may_fence(own, voters, follows, off=off):
+    if may_fence(own, voters, follows, serial=serial, off=off):
         return ""
     voting = voters - set(off)
-    obeying = voting & _obeying(own, follows)
+    obeying = voting & _obeying(own, follows, serial)
     silent, lost = voting - follows.keys(), (voting & follows.keys()) - obeying
     said = [f"only {len(obeying)} of {len(voting)} nodes that vote answer this controller"]
     said += [f"{_names(silent, names)} did not answer"] if silent else []
@@ -284,9 +291,11 @@ def isolation_text(
     return "; ".join(said)
 
 
-def _obeying(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]]) -> AbstractSet[str]:
-    """The nodes (UUIDs) that answered and do what this controller orders."""
-    return follows.keys() - strays(own, follows).keys()
+def _obeying(own: Optional[Epoch], follows: Mapping[str, Optional[Kept]], serial: int) -> AbstractSet[str]:
+    """The nodes (UUIDs) that answered and do what this controller orders, whose configuration is no clone's."""
+    return {
+        uuid for uuid, kept in follows.items() if kept is None or (own is not None and obeys(kept, own, serial=serial))
+    }
 
 
 @dataclass(frozen=True)

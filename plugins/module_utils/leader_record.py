@@ -52,12 +52,14 @@ def load(root: pathlib.Path) -> Optional[epochs.Kept]:
 def keep(root: pathlib.Path, offered: epochs.Kept) -> None:
     """Follow an epoch from now on, durably; what is kept already is not written again.
 
+    Of one epoch the latest version of the configuration stays: an earlier one is a clone's of the controller's machine.
+
     Raises: errors.NotFollowed where the node follows another one; errors.StoreFailed.
     """
     with _alone(root):
         known = load(root)
         _require(known, offered.epoch)
-        if known is None or (known.epoch.number <= offered.epoch.number and known != offered):
+        if known is None or known.epoch.number < offered.epoch.number or _is_later(offered, known):
             _write(root / FILE, offered)
 
 
@@ -110,6 +112,10 @@ def _require(known: Optional[epochs.Kept], offered: epochs.Epoch) -> None:
             f"this node follows {known.epoch} and refuses {offered}: another controller has led this cluster since; "
             "stop the daemon of the one that does not"
         )
+
+
+def _is_later(offered: epochs.Kept, known: epochs.Kept) -> bool:
+    return offered.epoch == known.epoch and offered != known and offered.serial >= known.serial
 
 
 def _write(path: pathlib.Path, kept: epochs.Kept) -> None:

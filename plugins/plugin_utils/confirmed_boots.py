@@ -54,7 +54,7 @@ async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection
 
     def obeys(poll: voting.Poll) -> bool:
         able = (voters | poll.answers.keys()) - (poll.unable - known)
-        return 2 * sum(_obeys(kept, own, serial=cluster.serial_no) for kept in poll.follows.values()) >= len(able)
+        return 2 * sum(epochs.obeys(kept, own, serial=cluster.serial_no) for kept in poll.follows.values()) >= len(able)
 
     def is_enough(poll: voting.Poll) -> bool:
         return len(online) == len(voters) and obeys(poll)
@@ -63,8 +63,3 @@ async def confirm(where: tree.Tree, cluster: clusters.Cluster, nodes: Collection
         return silent | boots.keys()
     controller_epoch.confirm(where, boots)
     return silent
-
-
-def _obeys(kept: epochs.Kept | None, own: epochs.Epoch, *, serial: int) -> bool:
-    is_newer = kept is not None and kept.epoch == own and kept.serial > serial
-    return epochs.may_order(kept, own) and not is_newer

@@ -125,7 +125,7 @@ class Victims:
         return {
             pid: Path(os.fsdecode(word[prefix:]))
             for pid in _pids()
-            for word in _words(pid, "environ")
+            for word in words(pid, "environ")
             if word.startswith(marker)
         }
 
@@ -138,7 +138,7 @@ class Victims:
         if kind in {Victim.OPCODE, Victim.POLL}:
             runs = f"{self._lab.where.queue}/" if kind is Victim.OPCODE else f"{self._lab.where.lib / 'poll'}"
             marker = f"{process.RUN_VARIABLE}={runs}".encode()
-            return [pid for pid in _pids() if any(one.startswith(marker) for one in _words(pid, "environ"))]
+            return [pid for pid in _pids() if any(one.startswith(marker) for one in words(pid, "environ"))]
         warm = _warm(self._lab)
         servers = {pid for pid in warm if _parent(pid) == _daemon(self._lab)}
         if kind is Victim.SERVER:
@@ -175,14 +175,14 @@ def naming(folder: Path) -> list[int]:
     """The processes that have a folder in their command lines or their environments, but for this one."""
     name = os.fsencode(str(folder))
     found = [
-        pid for pid in _pids() if any(name in word for kind in ("cmdline", "environ") for word in _words(pid, kind))
+        pid for pid in _pids() if any(name in word for kind in ("cmdline", "environ") for word in words(pid, kind))
     ]
     return [pid for pid in found if pid != os.getpid()]
 
 
 def _warm(lab: labs.Running) -> list[int]:
     module, folder = server.__name__.encode(), str(keeping.shim_folder(lab.where).parent).encode()
-    return [pid for pid in _pids() if {module, folder} <= set(_words(pid, "cmdline"))]
+    return [pid for pid in _pids() if {module, folder} <= set(words(pid, "cmdline"))]
 
 
 def _daemon(lab: labs.Running) -> int:
@@ -196,7 +196,8 @@ def _pids() -> list[int]:
     return sorted(int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
 
 
-def _words(pid: int, name: str) -> list[bytes]:
+def words(pid: int, name: str) -> list[bytes]:
+    """The words of a file of a process in /proc (`cmdline`, `environ`)."""
     # Whoever ends meanwhile, or belongs to another user, is none of ours.
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")

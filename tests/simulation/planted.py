@@ -123,7 +123,7 @@ PLANTED = (
         (
             Edit(
                 LEADING,
-                "    return 2 * len(voting & _obeying(own, follows)) >= len(voting)\n",
+                "    return 2 * len(voting & _obeying(own, follows, serial)) >= len(voting)\n",
                 "    return bool(follows)\n",
             ),
         ),

@@ -54,6 +54,15 @@ def may_order(kept: Optional[Kept], offered: Epoch) -> bool:
     return offered == kept.epoch or offered.id in kept.goes_on
 
 
+def obeys(kept: Optional[Kept], own: Epoch, *, serial: int) -> bool:
+    """Whether a node does what this epoch orders, and knows no later version of its configuration than this serial.
+
+    A clone of the controller's machine has its epoch, too: of the two the one whose configuration is older is told.
+    """
+    is_later = kept is not None and kept.epoch == own and kept.serial > serial
+    return may_order(kept, own) and not is_later
+
+
 def is_refusal(text: str) -> bool:
     """Whether a step that failed says that its node follows another epoch (`leader_record.py`)."""
     return _REFUSAL.search(text) is not None

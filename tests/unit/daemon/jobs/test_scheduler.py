@@ -345,6 +345,26 @@ def test_a_new_rate_limit_counts_the_jobs_that_are_at_work(daemon: daemons.Daemo
     daemon.run(act)
 
 
+def test_whoever_asks_for_another_priority_and_goes_away_has_it_where_the_job_waits_too(
+    daemon: daemons.Daemon,
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        await running.queue.submit([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2)])
+        await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"waiting"})
+        asking = asyncio.create_task(running.queue.change_priority(2, -7))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert daemons.on_disk(running)[2].priority == -7
+        assert [one.owner.name for one in running.desk.table.waiting] == ["job 2", "job 1"]
+        running.desk.release(holders.Owner("a play"))
+        await twins.jobs_end(running)
+
+    daemon.run(act)
+
+
 def test_a_job_that_waits_without_limit_ages_again_when_it_is_made_less_urgent(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})

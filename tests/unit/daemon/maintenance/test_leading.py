@@ -362,14 +362,21 @@ def test_a_controller_ends_only_where_more_than_half_of_the_voters_follow_anothe
     later, earlier = Kept(Epoch(6, "six"), "a", 7), Kept(Epoch(4, "four"), "a", 7)
     own_kept, goes_on = Kept(own, "a", 7), Kept(Epoch(6, "six"), "a", 7, goes_on=frozenset({"five"}))
 
-    assert leading.successor(own, {"a": later, "b": later}, voters) == later
-    assert leading.successor(own, {"a": later, "b": own_kept, "c": None}, voters) is None
-    assert leading.successor(own, {"a": later}, voters) is None, "silence ends no controller"
-    assert leading.successor(own, {"a": later, "d": later}, voters) is None, "d does not vote"
-    assert leading.successor(own, {"a": earlier, "b": earlier, "c": earlier}, voters) is None
-    assert leading.successor(own, {"a": goes_on, "b": goes_on}, voters) is None
-    assert leading.successor(own, {}, frozenset()) is None
-    assert leading.successor(None, {"a": earlier, "b": earlier}, voters) == earlier
+    newer = Kept(own, "a", 8)
+
+    def successor(own: Epoch | None, follows: dict[str, Kept | None], voters: frozenset[str]) -> Kept | None:
+        return leading.successor(own, follows, voters, serial=7)
+
+    assert successor(own, {"a": later, "b": later}, voters) == later
+    assert successor(own, {"a": later, "b": own_kept, "c": None}, voters) is None
+    assert successor(own, {"a": later}, voters) is None, "silence ends no controller"
+    assert successor(own, {"a": later, "d": later}, voters) is None, "d does not vote"
+    assert successor(own, {"a": earlier, "b": earlier, "c": earlier}, voters) is None
+    assert successor(own, {"a": goes_on, "b": goes_on}, voters) is None
+    assert successor(own, {"a": newer, "b": newer}, voters) == newer, "a clone leads, and has changed something"
+    assert successor(own, {"a": newer, "b": own_kept, "c": own_kept}, voters) is None, "one node's claim"
+    assert successor(own, {}, frozenset()) is None
+    assert successor(None, {"a": earlier, "b": earlier}, voters) == earlier
     assert leading.strays(own, {"a": later, "b": own_kept, "c": None}) == {"a": later}
 
 
@@ -444,16 +451,18 @@ OBEYS = {"own": Kept(OURS, "a", 7), "before": Kept(Epoch(4, "before"), "a", 6), 
         pytest.param("abc", {"a": "own", "b": "theirs", "c": "theirs"}, "", False, id="another one leads"),
         pytest.param("abcd", {"a": "own", "b": "theirs"}, "", False, id="half answer, and one follows another"),
         pytest.param("abc", {"a": "own", "b": "own", "c": "theirs"}, "", True, id="one node's claim stops nothing"),
+        pytest.param("abc", {"a": "own", "b": "clone", "c": "clone"}, "", False, id="a clone of it leads"),
+        pytest.param("abc", {"a": "own", "b": "own", "c": "clone"}, "", True, id="one node's claim of a clone"),
     ],
 )
 def test_a_leader_fences_only_while_half_of_the_nodes_that_vote_answer_and_obey_it(
     voters: str, answers: dict[str, str], off: str, may: bool
 ) -> None:
-    shown = {**OBEYS, "theirs": Kept(THEIRS, "b", 8)}
+    shown = {**OBEYS, "theirs": Kept(THEIRS, "b", 8), "clone": Kept(OURS, "a", 8)}
     follows = {node: shown[word] for node, word in answers.items()}
 
-    assert leading.may_fence(OURS, frozenset(voters), follows, off=off) is may
-    text = leading.isolation_text(OURS, frozenset(voters), follows, off=off, names={})
+    assert leading.may_fence(OURS, frozenset(voters), follows, serial=7, off=off) is may
+    text = leading.isolation_text(OURS, frozenset(voters), follows, serial=7, off=off, names={})
     assert (text == "") is may
 
 
@@ -467,14 +476,14 @@ def test_no_leader_that_was_replaced_has_half_of_the_nodes_whatever_it_reaches()
                 continue
             for reached in itertools.chain.from_iterable(itertools.combinations(nodes, n) for n in range(count + 1)):
                 answers = {node: follows[node] for node in reached}
-                assert not leading.may_fence(OURS, frozenset(nodes), answers)
+                assert not leading.may_fence(OURS, frozenset(nodes), answers, serial=7)
 
 
 def test_a_leader_that_may_not_fence_says_which_nodes_are_silent_and_which_another_one_leads() -> None:
     follows = {"a": Kept(OURS, "a", 7), "b": Kept(THEIRS, "b", 8)}
     names = {"a": "node1", "b": "node2", "c": "node3", "d": "node4"}
 
-    text = leading.isolation_text(OURS, frozenset("abcd"), follows, names=names)
+    text = leading.isolation_text(OURS, frozenset("abcd"), follows, serial=7, names=names)
 
     assert text == (
         "only 1 of 4 nodes that vote answer this controller; node3, node4 did not answer; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import epochs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import controller_epoch, voting
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes
 
 from tests.unit.daemon import twins
@@ -61,6 +62,34 @@ def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_sil
 
         with pytest.raises(errors.NotLeading, match=r"follow epoch 9 \(another\).* this controller led in epoch 1"):
             await made.step()
+
+    run(running, scenario)
+
+
+def test_a_clone_of_the_machine_ends_once_most_nodes_know_a_later_version_of_the_other(
+    running: service.Service,
+) -> None:
+    # A snapshot of the machine that was resumed beside it has its epoch, and its boot: nobody asks who leads.
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        made = await first.start()
+        await made.step()
+        before = boots(running)
+        assert made.epoch is not None
+        serial = running.configuration.current.serial_no
+        newer = Kept(made.epoch, running.configuration.current.cluster.master_node, serial + 1)
+
+        nodes.follow("node1", newer)
+        await made.step()
+        assert await made.isolation(()) == ""
+        nodes.follow("node2", newer)
+        twins.lab_of(running).node("node3").reboot()
+        made._reached = (-math.inf, voting.Poll())
+
+        assert "only 1 of 3 nodes that vote answer this controller" in await made.isolation(())
+        with pytest.raises(errors.NotLeading, match=rf"version {serial + 1} .* has version {serial}: a clone"):
+            await made.step()
+        await made._confirm()
+        assert named_boots(first) == before
 
     run(running, scenario)
 

@@ -152,6 +152,18 @@ def test_what_is_followed_already_is_not_written_again(tmp_path: Path, monkeypat
     assert leader_record.load(tmp_path) == Kept(Epoch(5, "one"), MASTER, 8)
 
 
+def test_of_one_epoch_the_latest_version_stays(tmp_path: Path) -> None:
+    """A clone of the controller's machine, whose configuration is older, offers the same epoch."""
+    for serial, stays in ((7, 7), (9, 9), (8, 9)):
+        leader_record.keep(tmp_path, Kept(Epoch(5, "one"), MASTER, serial))
+
+        found = leader_record.load(tmp_path)
+        assert found is not None
+        assert found.serial == stays
+    leader_record.keep(tmp_path, Kept(Epoch(6, "two"), MASTER, 3))
+    assert leader_record.load(tmp_path) == Kept(Epoch(6, "two"), MASTER, 3)
+
+
 def test_a_failed_write_leaves_what_was_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leader_record.keep(tmp_path, kept(5))
 
