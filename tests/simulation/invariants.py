@@ -343,7 +343,9 @@ class Watch:
             self._verdicts, self._judged = service.dead.verdicts, self._judged + 1
         for uuid, (at, judged) in self._signs.items():
             is_judged_anew = self._judged >= judged + 2
-            if is_judged_anew and self._readings.get(uuid, at) < at and service.readings.state(uuid) is not None:
+            # Unknown is what it says that reads them, where it fails.
+            is_said = service.readings.state(uuid) in {power.State.ON, power.State.OFF}
+            if is_judged_anew and self._readings.get(uuid, at) < at and is_said:
                 self._world.violated(f"what the BMC of {uuid} said before a sign of life still counts")
 
     def _look_at_power(self, service: Service) -> None:
