@@ -75,10 +75,9 @@ def test_a_step_is_done_once_and_check_mode_only_tells_it(
     assert not call(drbd_repair, **step)["changed"]
 
 
-def test_the_documentation_names_each_step() -> None:
+def test_the_documentation_says_of_each_step_what_it_does() -> None:
     action = yaml.safe_load(drbd_repair.DOCUMENTATION)["options"]["action"]
     described = set(re.findall(r"C\((\w+)\)", " ".join(action["description"])))
-    assert action["choices"] == list(drbd_repair.ACTIONS)
     assert described == drbd_repair.ACTIONS.keys()
 
 
