@@ -136,9 +136,7 @@ def on_nodes() -> list[str]:
     """The names of the modules that run on nodes and check their options there."""
     paths = sorted((PLUGINS / "modules").glob("*.py"))
     return [
-        path.stem
-        for path in paths
-        if "def main()" in path.read_text() and path.stem not in with_actions_of_their_own()
+        path.stem for path in paths if "def main()" in path.read_text() and path.stem not in with_actions_of_their_own()
     ]
 
 

@@ -116,7 +116,8 @@ def _incident(row: list[str]) -> incidents.Incident:
 def _settings(row: list[str]) -> clusters.Settings:
     _, pairs = _words(row)
     defaults = clusters.Settings()
-    return dataclasses.replace(defaults, **{name: _like(getattr(defaults, name), value) for name, value in pairs.items()})
+    values = {name: _like(getattr(defaults, name), value) for name, value in pairs.items()}
+    return dataclasses.replace(defaults, **values)
 
 
 def _like(default: Any, text: str) -> Any:

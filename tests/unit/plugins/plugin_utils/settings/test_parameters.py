@@ -48,9 +48,7 @@ def test_parameters_of_the_cluster_and_its_maintenance_are_set_together() -> Non
         (clusters.Node, parameter_rules.NODE, {*NOT_PARAMETERS, *STATE}),
     ],
 )
-def test_each_field_has_a_rule_or_is_no_parameter(
-    entry: type, rules: Mapping[str, object], others: set[str]
-) -> None:
+def test_each_field_has_a_rule_or_is_no_parameter(entry: type, rules: Mapping[str, object], others: set[str]) -> None:
     """A field without a rule can be set by nobody, and no other test misses it."""
     fields = {field.name for field in dataclasses.fields(entry)}
     assert fields - rules.keys() == others
