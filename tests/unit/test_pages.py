@@ -55,6 +55,14 @@ def test_each_file_that_a_page_names_is_there(page: Path, known: set[str]) -> No
     assert [target for target in LINK.findall(text) if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("room", ["plugins/plugin_utils", "daemon", "daemon/maintenance"])
+def test_the_page_of_the_rooms_names_each_file_of_those_with_many_subjects(room: str) -> None:
+    text = (ROOT / "docs/decisions/rooms.md").read_text()
+    words = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    files = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+    assert files - words == set(), "say in a row of docs/decisions/rooms.md what it is for"
+
+
 def test_a_file_that_is_not_there_is_found() -> None:
     known = {"daemon/api/views.py", "daemon/api", "daemon"}
     text = "`daemon/api/`, `api/{views,none}.py`, `views.py`, `/1/nodes`, `gone.py`, `roundsman plan`, `api/views`"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,11 +13,10 @@ from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
 
 SAID = '{"status":"evacuate","details":123456789012345678901234567890}'
+ROOT = Path(__file__).resolve().parents[4]
 PATHS = ("/", "/1/status", "/1/rounds", "/1/plan", "/1/reports", "/1/nodes", "/1/instances", "/1/jobs", "/1/page")
 
 
@@ -231,6 +231,8 @@ def test_health_is_200_without_failures_and_503_with_the_failing_part_and_its_re
             200,
             {"status": "healthy", "failures": [], "leadership": {"epoch": None, "refused": 0}, "copies": []},
         )
+        told = (ROOT / "docs/operating.md").read_text().partition("## Monitoring: `/1/health`")[2].partition("\n## ")[0]
+        assert {key for key in answer.json() if f"`{key}`" not in told and f'"{key}"' not in told} == set()
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")
         one.running.failures.failed("spool watcher", OSError("bad\x1b[2Jfile"), remedy="look at /var")
         answer = await one.ask("GET", "/1/health")

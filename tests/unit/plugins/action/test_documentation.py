@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLUGINS = Path(__file__).resolve().parents[4] / "plugins"
-PACKAGE = "ansible_collections.roundsman.cluster.plugins.action"
+PLUGINS_PACKAGE = "ansible_collections.roundsman.cluster.plugins"
+PACKAGE = f"{PLUGINS_PACKAGE}.action"
 NAMES = sorted(path.stem for path in (PLUGINS / "action").glob("*.py"))
 HANDED_ON = {"instance_disks", "instances_state", "leader"}
 """Their actions add something and hand the rest to their modules, which check it."""
@@ -79,6 +80,23 @@ def documentation(name: str, part: str = "DOCUMENTATION") -> dict[str, Any]:
     return read
 
 
+def options(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What an argument spec and a documentation both say of an option."""
+    return {key: value for key, value in entry.items() if key in OPTION}
+
+
+def documented(name: str) -> dict[str, dict[str, Any]]:
+    """The options in the documentation of a module, and in the fragments that it names."""
+    told = documentation(name)
+    found = dict(told.get("options", {}))
+    for fragment in told["extends_documentation_fragment"]:
+        _, _, where, *parts = fragment.split(".")
+        module = importlib.import_module(f"{PLUGINS_PACKAGE}.doc_fragments.{where}")
+        text = getattr(module.ModuleDocFragment, parts[0].upper() if parts else "DOCUMENTATION")
+        found |= yaml.safe_load(text).get("options", {})
+    return {option: {**OPTION, **options(entry)} for option, entry in found.items()}
+
+
 def action(name: str, options: Mapping[str, Any]) -> Any:
     task = Task()
     task.action, task.args, task.check_mode = f"roundsman.cluster.{name}", dict(options), True
@@ -114,16 +132,33 @@ def with_actions_of_their_own() -> list[str]:
     ]
 
 
+def on_nodes() -> list[str]:
+    """The names of the modules that run on nodes and check their options there."""
+    paths = sorted((PLUGINS / "modules").glob("*.py"))
+    return [
+        path.stem for path in paths if "def main()" in path.read_text() and path.stem not in with_actions_of_their_own()
+    ]
+
+
 @pytest.mark.parametrize("name", with_actions_of_their_own())
 def test_a_module_documents_the_options_that_its_action_accepts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {
-        option: {**OPTION, **{key: value for key, value in entry.items() if key in OPTION}}
-        for option, entry in documentation(name)["options"].items()
-    }
     spec = accepted(name, monkeypatch)
 
-    assert told == {option: {**OPTION, **entry} for option, entry in spec.items()}
+    assert documented(name) == {option: {**OPTION, **entry} for option, entry in spec.items()}
     assert set(spec) == action(name, {})._VALID_ARGS
+
+
+@pytest.mark.parametrize("name", on_nodes())
+def test_a_module_documents_the_options_that_it_accepts_on_a_node(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*, argument_spec: dict[str, dict[str, Any]], **_: object) -> None:
+        raise Accepted(argument_spec)
+
+    module = importlib.import_module(f"{PLUGINS_PACKAGE}.modules.{name}")
+    monkeypatch.setattr(module, "AnsibleModule", told)
+    with pytest.raises(Accepted) as found:
+        module.main()
+
+    assert documented(name) == {option: {**OPTION, **options(entry)} for option, entry in found.value.args[0].items()}
 
 
 def test_record_documents_every_change_and_all_their_fields() -> None:

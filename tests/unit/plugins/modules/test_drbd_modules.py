@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Connection, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides, programs
 from ansible_collections.roundsman.cluster.plugins.modules import drbd_info, drbd_repair, instance_disks
@@ -71,6 +73,12 @@ def test_a_step_is_done_once_and_check_mode_only_tells_it(
     assert call(drbd_repair, **step)["diff"] == {"prepared": "drbdadm attach web1-disk0/0\n"}
     assert machine.resources["web1-disk0"].disk == "UpToDate"
     assert not call(drbd_repair, **step)["changed"]
+
+
+def test_the_documentation_says_of_each_step_what_it_does() -> None:
+    action = yaml.safe_load(drbd_repair.DOCUMENTATION)["options"]["action"]
+    described = set(re.findall(r"C\((\w+)\)", " ".join(action["description"])))
+    assert described == drbd_repair.ACTIONS.keys()
 
 
 def test_a_discard_names_its_snapshots(machine: Machine, call: Callable[..., dict[str, Any]]) -> None:

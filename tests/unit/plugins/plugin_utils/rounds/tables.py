@@ -13,7 +13,7 @@ UUIDs are the names with a `u-` in front, so that a plan that mixes them up is f
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import diagnosis
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
@@ -115,15 +115,14 @@ def _incident(row: list[str]) -> incidents.Incident:
 
 def _settings(row: list[str]) -> clusters.Settings:
     _, pairs = _words(row)
-    kinds = {
-        "storm_fraction": float,
-        "storm_minimum": int,
-        "moves_per_node": int,
-        "capacity_reserve": int,
-        "power_off_evacuated": bool,
-    }
-    values = {name: kinds.get(name, str)(value) for name, value in pairs.items()}
-    return dataclasses.replace(clusters.Settings(), **values)
+    defaults = clusters.Settings()
+    values = {name: _like(getattr(defaults, name), value) for name, value in pairs.items()}
+    return dataclasses.replace(defaults, **values)
+
+
+def _like(default: Any, text: str) -> Any:
+    """A text as a value of the type of this default; a flag is `yes` or `no`."""
+    return {"yes": True, "no": False}[text] if isinstance(default, bool) else type(default)(text)
 
 
 def shuffled(cluster: clusters.Cluster, *, luck: random.Random) -> clusters.Cluster:

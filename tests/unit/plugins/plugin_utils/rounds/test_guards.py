@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -223,3 +224,18 @@ def test_each_guard_is_asked() -> None:
     assert in_rounds >= {"held", "paused", "preceded"}
     assert rules - in_held - in_rounds == set()
     assert in_held == {"unconfirmed", "storm", "awaited", "capacity"}, "add it to the test of each guard above, too"
+
+
+NOT_IN_A_HURRY = {
+    "awaited": "it holds nodes that can be contacted, and what is hurried is down on one that cannot",
+    "capacity": "what has begun is never held",
+}
+"""Guards of `held` that hold nothing back of a dead node whose jobs are at work, each with the reason."""
+
+
+def test_each_guard_is_asked_in_a_hurry_or_has_a_reason_not_to() -> None:
+    """`_Draft.hurry` asks some guards one by one: a new one of `held` would not hold it."""
+    named = re.compile(r"guards\.(\w+)\(")
+    asked = set(named.findall(inspect.getsource(rounds._Draft.hurry)))
+    in_held = set(re.findall(r"(\w+)\(cluster", inspect.getsource(guards.held)))
+    assert asked == in_held - NOT_IN_A_HURRY.keys() != set()

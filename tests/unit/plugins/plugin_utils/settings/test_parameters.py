@@ -2,19 +2,28 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, roles
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import joining, parameters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.settings import joining, parameter_rules, parameters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit import small_cluster
 
 CLUSTER = small_cluster.make()
+
+
+NOT_PARAMETERS = {"uuid", "tags", "ndparams", "serial_no", "ctime", "mtime"}
+"""Fields of objects that have resources of their own, or that nobody sets."""
+STATE = {
+    *("master_candidate", "drained", "offline", "powered", "powered_on_at"),
+    *("off_confirmed", "off_stated_by", "off_read", "off_since", "alive_at"),
+}
+"""Fields of a node that opcodes and readings set."""
 
 
 def after(stated: list[changes.Change], cluster: clusters.Cluster = CLUSTER) -> clusters.Cluster:
@@ -28,6 +37,22 @@ def test_parameters_of_the_cluster_and_its_maintenance_are_set_together() -> Non
     assert found.maintenance.settings.round_interval == 30.0
     assert found.maintenance.settings.diagnose_command == "check-node"
     assert found.cluster.serial_no == CLUSTER.cluster.serial_no + 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "rules", "others"),
+    [
+        (clusters.Settings, parameter_rules.SETTINGS, set()),
+        (clusters.Parameters, parameter_rules.CLUSTER, {*NOT_PARAMETERS, "master_node", "primary_ip_version"}),
+        (clusters.Group, parameter_rules.GROUP, NOT_PARAMETERS),
+        (clusters.Node, parameter_rules.NODE, {*NOT_PARAMETERS, *STATE}),
+    ],
+)
+def test_each_field_has_a_rule_or_is_no_parameter(entry: type, rules: Mapping[str, object], others: set[str]) -> None:
+    """A field without a rule can be set by nobody, and no other test misses it."""
+    fields = {field.name for field in dataclasses.fields(entry)}
+    assert fields - rules.keys() == others
+    assert rules.keys() - fields == (set() if entry is clusters.Settings else parameter_rules.NDPARAMS.keys())
 
 
 def test_what_is_so_already_changes_nothing() -> None:
