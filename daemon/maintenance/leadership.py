@@ -280,12 +280,7 @@ class Leadership(parts.Part):
         if is_unvoted and not is_over_ssh:
             voter = dataclasses.replace(candidate, voters=frozenset())
             step, verdict = by_record.decide(record, is_here=here is not None, is_stated=is_stated)
-            if here is not None and here.order is not None and not statement.master:
-                own = leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
-                if here.boot != unsynced.boot():
-                    # While this machine was off a person may have replaced it.
-                    self._is_doubtful = True
-                    self._asked.clear()
+            own = self._own_by_record(here) if not statement.master else own
         else:
             voter, step, verdict = decided(poll)
         return _Start(voter, step, verdict, poll, record, own, is_unvoted=is_unvoted, is_over_ssh=is_over_ssh)
@@ -342,6 +337,18 @@ class Leadership(parts.Part):
         """The epoch in which this controller led before, in this boot."""
         if here is None or here.order is None or here.boot != unsynced.boot():
             return None
+        return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
+
+    def _own_by_record(self, here: controller_epoch.Record | None) -> leading.Own | None:
+        """The epoch in which this controller led before, in any boot: nobody votes.
+
+        While this machine was off a person may have replaced it, so nodes are asked once after a boot.
+        """
+        if here is None or here.order is None:
+            return None
+        if here.boot != unsynced.boot():
+            self._is_doubtful = True
+            self._asked.clear()
         return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
     async def _ask(

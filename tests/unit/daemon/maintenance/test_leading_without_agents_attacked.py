@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import HIGHEST, Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import OverSsh
+    from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import OverSsh, Statement
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
     from ansible_collections.roundsman.cluster.plugins.plugin_utils import voting
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
