@@ -671,6 +671,10 @@ class Leadership(parts.Part):
         poll = await self._ask_over_ssh(nodes)
         behind = [node for node in nodes if node.uuid in poll.answers]
         await self._ask_over_ssh(behind, self._question(self._kept, boots=_boots(poll)))
+        if leading.strays(self.epoch, poll.follows):
+            # No step reaches them that they could refuse.
+            self._is_doubtful = True
+            self.wake()
 
     async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
         """Keep durably what steps name and a start needs, where that has changed: `_write`."""

@@ -221,3 +221,29 @@ def test_after_a_boot_in_which_no_node_is_reached_opcodes_are_not_held_for_ever(
         assert await refusal(made, running) == ""
 
     run(running, scenario)
+
+
+def test_a_node_that_was_off_at_a_takeover_and_follows_a_later_epoch_is_reported_with_what_helps(
+    running: service.Service, tmp_path: Path
+) -> None:
+    """No step reaches it that it could refuse: the barrier holds them."""
+
+    async def scenario(nodes: voters.Voters, first: Controller) -> None:
+        await first.start()
+        second = first.copied(tmp_path / "copy")
+        primary = primary_of(running)
+        nodes.silent |= {primary}
+        nodes.follow(primary, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
+        made = await second.start(NOBODY_VOTES)
+        nodes.silent.clear()
+
+        assert "still follows epoch 9" in await refusal(made, running)
+        await made.step()
+
+        (failing,) = running.failures.listed()
+        assert f"{primary} follows epoch 9 (another)" in str(failing)
+        assert "--no-voting" in str(failing)
+        again = await second.start(NOBODY_VOTES)
+        assert await refusal(again, running) == ""
+
+    run(running, scenario)
