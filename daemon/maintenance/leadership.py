@@ -140,6 +140,7 @@ class Leadership(parts.Part):
         self._over_ssh = over_ssh
         self._is_unvoted = False
         self._is_doubtful = False
+        self._is_after_boot = False
         self._asked = asyncio.Event()
         self._asked.set()
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
@@ -347,7 +348,7 @@ class Leadership(parts.Part):
         if here is None or here.order is None:
             return None
         if here.boot != unsynced.boot():
-            self._is_doubtful = True
+            self._is_doubtful = self._is_after_boot = True
             self._asked.clear()
         return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
@@ -584,7 +585,7 @@ class Leadership(parts.Part):
             self._failures.recovered(self.name)
             return
         poll = await self._ask_over_ssh(self._reachable())
-        if text := by_record.replaced_text(self.epoch, poll.follows, has_booted=not self._asked.is_set()):
+        if text := by_record.replaced_text(self.epoch, poll.follows, has_booted=self._is_after_boot):
             raise errors.NotLeading(text)
         self._asked.set()
         if lost := leading.strays(self.epoch, poll.follows):
@@ -595,7 +596,10 @@ class Leadership(parts.Part):
                 f"with `{leading.NO_VOTING}`, so that these nodes follow it",
             )
         elif poll.answers:
-            self._is_doubtful = False
+            if self._is_after_boot and self._kept is not None:
+                # With the boot, so that the next start in it need not ask.
+                await self._write(self._kept, known=(), boots={})
+            self._is_doubtful = self._is_after_boot = False
             self._failures.recovered(self.name)
 
     async def _begin_again(self, poll: voting.Poll) -> bool:

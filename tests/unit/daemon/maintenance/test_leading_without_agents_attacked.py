@@ -205,6 +205,8 @@ def test_after_a_boot_nodes_are_asked_once_and_then_no_more(running: service.Ser
         assert nodes.reached["node1"] == 1
         assert await refusal(made, running) == ""
         assert running.failures.listed() == []
+        await (await first.start()).step()
+        assert nodes.reached["node1"] == 1, "the next start in this boot knows that they were asked"
 
     run(running, scenario)
 
@@ -219,6 +221,9 @@ def test_after_a_boot_in_which_no_node_is_reached_opcodes_are_not_held_for_ever(
         await made.step()
 
         assert await refusal(made, running) == ""
+        nodes.silent.clear()
+        await (await first.start()).step()
+        assert nodes.reached["node1"] == 2, "the next start asks them: none has answered"
 
     run(running, scenario)
 
