@@ -176,8 +176,9 @@ class Barrier:
             for node, why in sorted(leading.barrier(epoch, sorted(touched), replies, fenced=fenced).items()):
                 return (
                     f"another controller led before {epoch}, and its steps on {instance.name} may still be at work: "
-                    f"{names.get(node, node)} {self._why(node, why)}; have its agent answer, or power that node off "
-                    f"with `roundsman node power off {names.get(node, node)}`{self._or_state(node)}"
+                    f"{names.get(node, node)} {self._why(node, why)}; have it answer (its agent, or over "
+                    f"SSH), or power that node off with `roundsman node power off {names.get(node, node)}`"
+                    f"{self._or_state(node)}"
                 )
         return ""
 

@@ -24,8 +24,8 @@ def decide(
 ) -> tuple[leading.Step, leading.Verdict]:
     """What a controller does that starts and asks no node, by the record of its folder, which was written there or not.
 
-    `is_stated`: a person states that no other controller works. After an offer in vain it begins an epoch above: nodes
-    may have promised to follow that.
+    `is_stated`: a person states that no other controller works. After an offer in vain that has to be stated again:
+    nodes may have promised to follow it, and nothing shows whether the controller that led before works.
     """
     if record is None or is_stated:
         return leading.Step.BEGIN, leading.LEADS
@@ -38,15 +38,28 @@ def decide(
             is_final=True,
         )
     if record.order is None or record.offered:
-        return leading.Step.BEGIN, leading.LEADS
+        return leading.Step.END, leading.Verdict(
+            leads=False,
+            reason=f"{record.highest} was offered to nodes from here, which was not finished, and no node has an agent "
+            "that votes, so nothing shows which controller leads",
+            unblock=f"if no other controller works, a start that says so: `{leading.NO_VOTING}`, or the move of the "
+            "master role again that has begun here",
+            is_final=True,
+        )
     return leading.Step.GO_ON, GOES_ON
 
 
-def replaced_text(own: epochs.Epoch | None, follows: Mapping[str, epochs.Kept | None]) -> str:
-    """That more nodes (UUIDs) follow another controller than this one, by what they keep; '' where that is not so."""
+def replaced_text(
+    own: epochs.Epoch | None, follows: Mapping[str, epochs.Kept | None], *, has_booted: bool = False
+) -> str:
+    """That more nodes (UUIDs) follow another controller than this one, by what they keep; '' where that is not so.
+
+    As many are enough for a machine that `has_booted` since it led: it may have been replaced while it was off, and is
+    one of those that follow it.
+    """
     lost = leading.strays(own, follows)
     led = [uuid for uuid, kept in follows.items() if kept is not None and uuid not in lost]
-    if len(lost) <= len(led):
+    if not lost or len(lost) < len(led) or (len(lost) == len(led) and not has_booted):
         return ""
     found = max(lost.values(), key=lambda kept: kept.epoch.number)
     return (

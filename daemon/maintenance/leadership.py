@@ -23,7 +23,7 @@ from ...plugins.plugin_utils import controller_epoch, log_output, unsynced, voti
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from .. import audit
 from ..failures import Failures
-from . import by_record, leading, parts
+from . import barrier, by_record, leading, parts
 from .barrier import Barrier
 
 if TYPE_CHECKING:
@@ -141,6 +141,9 @@ class Leadership(parts.Part):
         self._over_ssh = over_ssh
         self._is_unvoted = False
         self._is_doubtful = False
+        self._is_after_boot = False
+        self._asked = asyncio.Event()
+        self._asked.set()
         self._reached: tuple[float, voting.Poll] = (-math.inf, voting.Poll())
         self.refused = 0
         """How many opcodes failed because a node follows another epoch."""
@@ -271,7 +274,7 @@ class Leadership(parts.Part):
             return is_most and not waits_for_all and decided(poll)[1] is not leading.Step.WAIT
 
         poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
-        is_unvoted = self._is_unvoted = self._has_no_votes(voters, poll)
+        is_unvoted = self._is_unvoted = self._has_no_votes(voters, poll) or _led_without_votes(record, poll)
         is_stated = statement.no_voting or statement.is_master_off
         is_over_ssh = is_unvoted and is_stated and self._over_ssh is not None
         if is_over_ssh:
@@ -279,8 +282,7 @@ class Leadership(parts.Part):
         if is_unvoted and not is_over_ssh:
             voter = dataclasses.replace(candidate, voters=frozenset())
             step, verdict = by_record.decide(record, is_here=here is not None, is_stated=is_stated)
-            if here is not None and here.order is not None and not statement.master:
-                own = leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
+            own = self._own_by_record(here) if not statement.master else own
         else:
             voter, step, verdict = decided(poll)
         return _Start(voter, step, verdict, poll, record, own, is_unvoted=is_unvoted, is_over_ssh=is_over_ssh)
@@ -309,6 +311,11 @@ class Leadership(parts.Part):
         cluster = self._configuration.current
         return [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
 
+    def _still_has_no_votes(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> bool:
+        """As `_has_no_votes` while this daemon serves: silence alone does not show that a node has an agent by now."""
+        has_voted = bool(poll.answers) or any(node.uuid in self._known for node in asked)
+        return self._has_no_votes(asked, poll) or (self._is_unvoted and not has_voted)
+
     def _has_no_votes(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> bool:
         """Whether no node has an agent that votes; where all are recorded as off, nobody knows that."""
         is_without = not self._configuration.current.maintenance.settings.agent_port
@@ -334,6 +341,18 @@ class Leadership(parts.Part):
             return None
         return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
+    def _own_by_record(self, here: controller_epoch.Record | None) -> leading.Own | None:
+        """The epoch in which this controller led before, in any boot: nobody votes.
+
+        While this machine was off a person may have replaced it, so nodes are asked once after a boot.
+        """
+        if here is None or here.order is None:
+            return None
+        if here.boot != unsynced.boot():
+            self._is_doubtful = self._is_after_boot = True
+            self._asked.clear()
+        return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
+
     async def _ask(
         self,
         nodes: Sequence[clusters.Node],
@@ -349,7 +368,8 @@ class Leadership(parts.Part):
         poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
         self._boots |= _boots(poll)
         self._unable = (self._unable | poll.unable) - poll.answers.keys()
-        self._barrier.hear(poll.answers, without_agents=poll.unable - self._known)
+        is_unvoted = self._still_has_no_votes(nodes, poll)
+        self._barrier.hear(poll.answers, without_agents=() if is_unvoted else poll.unable - self._known)
         return poll
 
     def _key(self) -> bytes:
@@ -380,7 +400,9 @@ class Leadership(parts.Part):
         LOG.info("this controller goes on in %s, in which it led before it restarted: %s", own.epoch, why)
 
     def _number(self, start: _Start) -> int:
-        shown = [kept.epoch if kept is not None else None for kept in start.poll.follows.values()]
+        # A node that is silent keeps no number as far as anybody knows: the few that answer are not more than half.
+        silent = {node.uuid: None for node in self._reachable() if node.uuid not in start.poll.unable}
+        shown = [None if kept is None else kept.epoch for kept in {**silent, **start.poll.follows}.values()]
         return leading.number(start.record.highest if start.record is not None else None, shown)
 
     async def _offer(self, start: _Start) -> tuple[leading.Step, str]:
@@ -501,11 +523,12 @@ class Leadership(parts.Part):
         if self._kept is not None and self._kept.serial != cluster.serial_no:
             self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
         poll = await self._offered(voters)
-        self._is_unvoted = self._has_no_votes(voters, poll)
+        self._is_unvoted = self._still_has_no_votes(voters, poll)
         if self._is_unvoted:
             await self._remember()
             await self._look_over_ssh()
             return
+        self._asked.set()
         able = self._able(voters, poll)
         names = _names(cluster)
         if (found := leading.successor(self.epoch, poll.follows, able, serial=cluster.serial_no)) is not None:
@@ -550,17 +573,19 @@ class Leadership(parts.Part):
     async def _look_over_ssh(self) -> None:
         """Ask all nodes over SSH whom they follow, from the first refusal on until none refuses any more.
 
-        Nothing is offered: other nodes may not know yet of the controller that leads.
+        So it is once after this machine has booted, too. Nothing is offered: other nodes may not know yet of the
+        controller that leads.
 
         Raises:
-            NotLeading: more nodes follow another controller than this one.
+            NotLeading: more nodes follow another controller than this one, or after a boot as many.
         """
         if not self._is_doubtful:
             self._failures.recovered(self.name)
             return
         poll = await self._ask_over_ssh(self._reachable())
-        if text := by_record.replaced_text(self.epoch, poll.follows):
+        if text := by_record.replaced_text(self.epoch, poll.follows, has_booted=self._is_after_boot):
             raise errors.NotLeading(text)
+        self._asked.set()
         if lost := leading.strays(self.epoch, poll.follows):
             self._failures.failed(
                 self.name,
@@ -569,7 +594,10 @@ class Leadership(parts.Part):
                 f"with `{leading.NO_VOTING}`, so that these nodes follow it",
             )
         elif poll.answers:
-            self._is_doubtful = False
+            if self._is_after_boot and self._kept is not None:
+                # With the boot, so that the next start in it need not ask.
+                await self._write(self._kept, known=(), boots={})
+            self._is_doubtful = self._is_after_boot = False
             self._failures.recovered(self.name)
 
     async def _begin_again(self, poll: voting.Poll) -> bool:
@@ -650,6 +678,10 @@ class Leadership(parts.Part):
         poll = await self._ask_over_ssh(nodes)
         behind = [node for node in nodes if node.uuid in poll.answers]
         await self._ask_over_ssh(behind, self._question(self._kept, boots=_boots(poll)))
+        if leading.strays(self.epoch, poll.follows):
+            # No step reaches them that they could refuse.
+            self._is_doubtful = True
+            self.wake()
 
     async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
         """Keep durably what steps name and a start needs, where that has changed: `_write`."""
@@ -721,6 +753,7 @@ class Leadership(parts.Part):
         Raises:
             Refused: that is not so; the text names the node, and what helps.
         """
+        await self._wait_asked()
         touched = self._barrier.touched(instances, nodes)
         has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
         asked = [node for node in self._voters() if node.uuid in has_booted]
@@ -731,6 +764,17 @@ class Leadership(parts.Part):
             await self._remember()
         if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
             await self._confirm()
+
+    async def _wait_asked(self) -> None:
+        """Wait until nodes without agents have been asked whom they follow, once after this machine has booted."""
+        try:
+            async with asyncio.timeout(barrier.SECONDS):
+                await self._asked.wait()
+        except TimeoutError:
+            raise errors.Refused(
+                "this machine has booted, and the nodes have not been asked yet whether another controller leads "
+                "since: retry in a minute"
+            ) from None
 
     def _has_booted(self, uuid: str) -> bool:
         """Whether a node reports another boot than the one that steps on it name."""
@@ -790,6 +834,14 @@ def _boots(poll: voting.Poll) -> dict[str, str]:
 
 def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:
     return {uuid for uuid, kept in poll.follows.items() if kept is not None and kept.epoch == offered}
+
+
+def _led_without_votes(record: controller_epoch.Record | None, poll: voting.Poll) -> bool:
+    """Whether the controller of this record has led, nobody has ever voted, and nobody does now.
+
+    A node that is off without anybody having recorded that is silent, and has no agent for all that.
+    """
+    return record is not None and record.order is not None and not record.voters and not poll.answers
 
 
 def _uptime() -> float:

@@ -69,6 +69,10 @@ class SshVotes:
             self._processes.start(self._run, spec)
             await self._processes.ended(self._run)
             return await settling.settle(self._run), run_records.answers(self._run)
+        except asyncio.CancelledError:
+            # What it offers to nodes is offered no more once a person has stopped this daemon.
+            process.end_all_of(self._run)
+            raise
         finally:
             shutil.rmtree(self._run, ignore_errors=True)
 

@@ -136,7 +136,8 @@ def read(where: tree.Tree) -> Record | None:
         )
     except (errors.InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.StoreFailed(
-            f"{where.epoch} cannot be read ({error}): remove it, and start roundsmand, which begins a new epoch"
+            f"{where.epoch} cannot be read ({error}): remove it, and start roundsmand, which begins a new epoch; "
+            "in a cluster without agents run `roundsmand --no-voting --yes-do-it` once instead"
         ) from error
 
 

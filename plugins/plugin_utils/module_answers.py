@@ -19,6 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils import leader_record
+from ..module_utils.domain.agent import votes
 from ..module_utils.domain.values import errors, secret_values, tree
 from . import controller_epoch, libraries, reaching, run_group
 
@@ -75,7 +76,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "list": (list,),
 }
 NODE_BYTES = 4 * 1024 * 1024
-BYTES = {"host_inventory_info": 16 * 1024 * 1024}
+BYTES = {"host_inventory_info": 16 * 1024 * 1024, "leader": votes.LIMIT}
 CONTROLLER_BYTES = 64 * 1024 * 1024
 """How long the output of a module may be: on a node, of these modules, and on the controller itself."""
 ROOT = "roundsman_root"

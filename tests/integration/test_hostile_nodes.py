@@ -355,3 +355,37 @@ def test_three_hundred_megabytes_from_a_node_fail_its_step_and_not_the_controlle
     assert "the node wrote more than 4194304 bytes" in done.stdout
     kibibytes = int(done.stderr.rpartition("largest process: ")[2])
     assert kibibytes * 1024 < 300 * MIB
+
+
+@pytest.mark.parametrize("size", [100, MIB])
+def test_what_a_node_says_of_who_leads_is_bounded_and_neither_executed_nor_a_path(tmp_path: Path, size: int) -> None:
+    template = f"{{{{ lookup('pipe', 'touch {tmp_path}/evil/executed-by-a-template') }}}}"
+    follows = {"number": 9, "id": "../../evil", "master": template, "serial": 1, "goes_on": [template]}
+    said = {"node": "../../evil", "boot": template, "follows": follows, "refusal": "A" * size, "steps": {template: "x"}}
+    evil = hostile(tmp_path / "evil", **said)
+    run, uuid = tmp_path / "run", "0c1d2e3f-0000-4000-8000-0000000000ee"
+    run.mkdir()
+    (tmp_path / "node/wire").mkdir(parents=True)
+    host = {
+        **local(evil.python),
+        "ansible_pipelining": True,
+        "ansible_connection": "roundsman.cluster.lab_node",
+        "roundsman_lab_root": str(tmp_path / "node"),
+        "roundsman_node_uuid": uuid,
+    }
+
+    done = play(
+        tmp_path,
+        [{"name": "Ask the node which controller it follows", "roundsman.cluster.leader": {}}],
+        {"evil": host},
+        hosts_pattern="evil",
+        environment={"ROUNDSMAN_RUN": str(run)},
+    )
+
+    kept = {path.name: json.loads(path.read_bytes()) for path in run.iterdir()}
+    is_within = size < MIB
+    assert (done.returncode == 0) is is_within, done.stdout + done.stderr
+    assert kept == ({f"answer-{uuid}.json": said} if is_within else {})
+    assert is_within or "the node wrote more than 262144 bytes" in done.stdout
+    assert evil.marks == []
+    assert sorted(path.name for path in tmp_path.glob("answer*")) == []
