@@ -271,6 +271,9 @@ def test_after_the_third_failure_of_the_disk_the_daemon_is_read_only_until_its_s
 
 
 def test_a_full_disk_at_the_start_leaves_the_daemon_read_only_with_what_is_to_be_done(daemon: Daemon) -> None:
+    # It has begun its epoch.
+    daemon.start()
+    assert daemon.stop()[0] == 0
     unsynced.note(daemon.where, errors.StateUnknown("config.data: the disk failed"))
     daemon.switch.write_text(str(errno.ENOSPC))
     daemon.start()

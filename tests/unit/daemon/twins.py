@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon.jobs import process
 
 LIMIT = 60.0
+assembled: list[service.Service] = []
+"""The services whose queues start nothing more once the loop that is at work, or the next one, ends (conftest.py)."""
 CHANGES_POWER = frozenset({"on", "off", "fence", "confirm_off"})
 RECORDED: dict[str, Callable[[str], changes.Change]] = {
     "instance_create": membership.InstanceMade,
@@ -55,7 +56,6 @@ class Processes:
         self.values: dict[str, Any] = {}
         self.most_at_once = 0
         self.started = asyncio.Event()
-        self.caretaker: asyncio.Task[None] | None = None
         self._over: dict[Path, asyncio.Event] = {}
 
     def start(self, run: Path, spec: process.Spec) -> None:
@@ -163,18 +163,8 @@ def assemble(
     monkeypatch.setattr(service, "Processes", lambda **_: twin)
     monkeypatch.setattr(opcodes, "RETRY_SECONDS", 0.001)
     running = service.assemble(tree.Tree(one.controller), limit=limit)
-    with contextlib.suppress(RuntimeError):
-        # Some tests make a service before its loop, and let nothing run in its queue.
-        twin.caretaker = asyncio.get_running_loop().create_task(_stopped_at_the_end(running), name="caretaker")
+    assembled.append(running)
     return running, twin
-
-
-async def _stopped_at_the_end(running: service.Service) -> None:
-    """A loop that ends cancels each task once: a queue that is not stopped by then starts its jobs again."""
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await running.queue.stop()
 
 
 def lab_of(running: service.Service) -> world.Lab:
