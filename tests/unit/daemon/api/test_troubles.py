@@ -141,6 +141,28 @@ def test_a_node_that_is_off_with_instances_that_should_run_is_a_trouble_and_an_e
     played(tmp_path, monkeypatch, scene)
 
 
+def test_the_step_for_a_node_that_a_job_is_at_work_on_is_to_wait_for_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        cluster = running.configuration.current
+        running.intake._heard.unreachable["node2"] = {"time": 1.0, "text": "no route to host"}
+        node, instance = cluster.node("node2").uuid, cluster.instance("instance1").uuid
+        for opcode in (
+            values.Opcode("power", {"nodes": [node], "on": False}),
+            values.Opcode("failover", {"instance": instance}),
+        ):
+            (silent,) = found(running)
+            assert "power it off with" in silent.step
+            begun = dataclasses.replace(opcode, status=values.Status.RUNNING, started=5.0)
+            running.queue.jobs[7] = dataclasses.replace(twins.job(7, begun), names={instance: "instance1"})
+            (silent,) = found(running)
+            assert (silent.code, silent.step) == ("node-silent", "wait, job 7 is at it: `roundsman jobs watch 7`")
+            del running.queue.jobs[7]
+
+    played(tmp_path, monkeypatch, scene)
+
+
 def test_a_failed_incident_is_a_trouble_until_it_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     said = "\n".join(
         explanation.instance_sentences(value | {"is_down": False, "failover": refused, **AT_WORK}, now=200.0)
     )
-    assert "instance2 is degraded since 10:00." in said, "what is known stays"
+    assert "instance2 is degraded since 10:00; job 6 is at it." in said, "what is known stays"
     assert MOVING in said
     assert "repair-disks" not in said
     assert "power node1 off" not in said
@@ -144,11 +144,55 @@ def test_an_object_that_a_job_is_changing_has_that_job_and_no_step_against_it() 
     value = told("node1") | {"degraded": [PARTED], "failovers": [refused]}
     said = text(value | AT_WORK)
     assert MOVING in said
-    assert "instance2 is degraded since 10:00." in said
+    assert "instance2 is degraded since 10:00; job 6 is at it." in said
     assert "power node1 off" not in said
     assert said.endswith(WAIT)
     other = PARTED | {"instance": "instance3"}
     assert text(value | AT_WORK | {"degraded": [PARTED, other]}).endswith(f"What you do next:\n  R{STEP[1:]}")
+
+
+def test_a_refusal_and_a_verdict_about_what_a_job_is_changing_name_the_job_and_no_way_out() -> None:
+    value = told("node2")
+    value["refusals"] = [{"subject": "instance2", "reason": "node1 has no room", "unblock": "`roundsman x`"}]
+    said = text(value | AT_WORK)
+    assert "Refused for instance2: node1 has no room. Job 6 is at it." in said
+    assert "roundsman x" not in said.partition("What you do next:")[0]
+    silent = {"step": "wait", "reason": "its BMC is silent too", "unblock": "a check on site"}
+    busy = [{"job": 6, "subject": "node1", "what": "power node1 off", "since": 80.0}]
+    said = text(told("node1") | {"silent": silent, "at_work": busy})
+    assert "Its BMC is silent too; next: wait; job 6 is at it." in said
+    assert "a check on site" not in said
+    assert said.endswith(WAIT)
+
+
+def test_nobody_powers_a_node_on_or_off_while_a_job_fails_its_instances_over() -> None:
+    value = told("node1") | {"by_hand": "node1 is off and is the primary of instance2: power it on, or fail over"}
+    assert "power it on" in text(value)
+    over = [{"job": 6, "subject": "instance2", "what": "fail instance2 over", "since": 80.0}]
+    said = text(value | {"at_work": over})
+    assert "power it on" not in said
+    assert said.endswith(WAIT)
+    said = text(value | {"at_work": [over[0] | {"subject": "instance1"}]})
+    assert "power it on" in said, "instance1 has only its secondary there"
+
+
+def test_why_an_earlier_job_failed_is_no_advice_while_another_one_is_at_it() -> None:
+    value: dict[str, Any] = {
+        "failing": [],
+        "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
+        **dict.fromkeys(("moving", "parted", "being_made", "split", "failover")),
+        "not_outdated": "node2 reports its replica as UpToDate: compare it",
+        "broken_off": {"job": 5, "text": "start it: `roundsman instance start instance2`"},
+        "is_down": False,
+        "failed_disks": [],
+        "replicas": [],
+        "at_work": [],
+    }
+    said = "\n".join(explanation.instance_sentences(value, now=200.0))
+    assert "Job 5 did not succeed: start it" in said
+    said = "\n".join(explanation.instance_sentences(value | AT_WORK, now=200.0))
+    assert "Job 5" not in said
+    assert "compare it" not in said
 
 
 def test_a_node_whose_role_a_job_is_changing_has_no_step_of_its_own() -> None:
