@@ -16,7 +16,7 @@ from ...plugins.plugin_utils import out_of_sync, split_brains
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.cluster import incidents
 from ...plugins.plugin_utils.silent_nodes import dead_nodes
-from . import at_work, replica_views
+from . import at_work, replica_views, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +36,8 @@ class Code(Enum):
     NODE_OFF = "node-off"
     DISK_FAILED = "disk-failed"
     DEGRADED = "degraded"
+    REPORTS_REJECTED = unheard.REJECTED
+    NO_REPORT = unheard.NO_REPORT
     INCIDENT_FAILED = "incident-failed"
     COPY_OLD = "copy-old"
 
@@ -103,14 +105,19 @@ def _nodes(
 ) -> Iterator[Trouble]:
     cluster = seen.cluster
     for node in cluster.nodes.values():
-        is_asked = clusters.reachable(cluster, node)
+        is_asked, why = clusters.reachable(cluster, node), unheard.find(cluster, node, intake)
+        verdict = verdicts.get(node.uuid)
+        is_judged = verdict is not None and bool(verdict.reason)
+        if why is not None and not is_judged:
+            yield Trouble(why.code, node.name, (node.name,), why.text, why.step)
+            continue
         if is_asked and not intake.is_silent(node.uuid):
             continue
         hangs, primaries = replica_views.hangs(node, intake), seen.holdings.primaries(node.uuid)
         found = dead_nodes.by_hand(cluster, node, primaries=primaries, hangs=hangs)
         jobs = sorted({working[uuid] for uuid in (node.uuid, *(held.uuid for held in primaries)) if uuid in working})
         if is_asked:
-            yield _unless_at_work(_silent(cluster, node, found, verdicts.get(node.uuid), hangs=hangs), jobs)
+            yield _unless_at_work(_silent(cluster, node, found, verdict, hangs=hangs), jobs)
         elif found is not None:
             trouble = Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
             yield _unless_at_work(trouble, jobs)

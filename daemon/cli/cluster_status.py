@@ -270,6 +270,7 @@ def _silent(state: dict[str, Any]) -> None:
     if state["rejected"]:
         output.title("Rejected reports")
         output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))
+        output.line("The newest of them, each with its reason, are in /var/lib/roundsman/rejected.")
     if "unreadable" in state["rejected"]:
         output.line("unreadable: roundsmand's user may not read a file in its spool; make reports readable (0644).")
 

@@ -22,7 +22,8 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     about_instances = [_with_job(entry["text"], busy.get(entry["instance"])) for entry in (*facts, *told["degraded"])]
     return [
         *failing(told["failing"], now=now),
-        *_state(told["node"], epo=told["epo"], now=now),
+        *_state(told["node"], epo=told["epo"], interval=told["report_interval"], now=now),
+        *_unheard(told),
         *_at_work(told["at_work"], now=now),
         *(f"{text}." for text in (*told["second_copies"], *about_instances, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
@@ -139,7 +140,7 @@ def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
             yield f"  Remedy: {failure['remedy']}."
 
 
-def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
+def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, interval: float | None, now: float) -> Iterator[str]:
     yield f"{node['name']}, in group {node['group']}, is {_role(node['role'])}; {_power(node, now=now)}."
     if node["refused"] is not None:
         yield f"Its newest report does not count ({node['refused']['reason']}): {node['refused']['text']}."
@@ -150,7 +151,12 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
         yield f"It cannot be diagnosed ({node['problem']['reason']}{text}). This is no sign of health."
     elif node["health"] is None:
-        yield "It has not reported yet. This is no sign of health."
+        asked = (
+            "Nobody asks it, because `diagnose_interval` is 0"
+            if interval is None
+            else f"It is asked every {interval:.0f} s"
+        )
+        yield f"It has not reported yet. This is no sign of health. {asked}."
     else:
         yield f"Its last report says {node['health']}."
     if node["diagnose_difference"] is not None:
@@ -169,6 +175,12 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         yield f"Replicas of {left} were left behind on it: it did not answer; a job removes them once it answers."
     if epo is not None:
         yield from _epo(node["name"], epo)
+
+
+def _unheard(told: dict[str, Any]) -> Iterator[str]:
+    # What a clock refuses is in the state.
+    if told["unheard"] is not None and told["node"]["refused"] is None:
+        yield f"{capitals.capitalized(told['unheard']['text'].rstrip('.'))}."
 
 
 def _power(node: dict[str, Any], *, now: float) -> str:
@@ -307,6 +319,8 @@ def _next(told: dict[str, Any]) -> list[str]:
     held = busy.keys() & (subjects | (set(told["node"]["primaries"]) if told["by_hand"] else set()))
     if not steps and held:
         return _wait([job for job in told["at_work"] if job["subject"] in held])
+    if not steps and told["node"]["health"] is None:
+        return _steps(["Wait for its first report"])
     if not steps and told["node"]["primaries"]:
         return ["By its reports there is nothing for you to do. What runs on it: `roundsman cluster verify`"]
     return _steps(steps) or ["There is nothing for you to do."]
@@ -354,8 +368,9 @@ def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
     node = told["node"]
-    if node["refused"] is not None:
-        yield capitals.capitalized(node["refused"]["remedy"])
+    remedy = (told["unheard"] or {}).get("step") or (node["refused"] or {}).get("remedy")
+    if remedy:
+        yield capitals.capitalized(remedy)
     is_open = any(incident["repair-status"] in {"noted", "pending"} for incident in told["incidents"])
     is_failed = any(incident["repair-status"] == "failed" for incident in told["incidents"])
     # Where silent nodes are judged, the verdict has the next step; what fails instances over needs the node as it is.
@@ -365,7 +380,7 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         yield step
     if is_open:
         return
-    if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None:
+    if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None and not remedy:
         yield (
             "Find out why it sends no report: see `roundsman status` for a poll that fails, "
             "and look at its agent and its clock"
@@ -375,7 +390,7 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
     # Of one that has lived since the step or the verdict has the remedy.
     is_recorded_off = node["powered"] is False or node["off_confirmed"]
     is_in_service = not node["offline"] and not is_recorded_off
-    if node["silent"] and is_in_service and step is None and not is_failing_over:
+    if node["silent"] and is_in_service and step is None and not is_failing_over and told["unheard"] is None:
         off = f"power off {node['name']} --force" if node["powered"] else f"confirm-off {node['name']}"
         yield f"If it is dead, power it off before you set it offline: `roundsman node {off}`"
     if node["offline"] and node["powered"] is False and not node["lived_at"]:

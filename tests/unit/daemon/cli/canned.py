@@ -172,6 +172,9 @@ def _intake(cluster: clusters.Cluster) -> Any:
         is_silent=lambda _uuid: False,
         rejections={"replayed": 2, "unsigned": 1},
         refused={},
+        rejected={},
+        last=lambda _uuid: None,
+        now=types.SimpleNamespace(wall=100.0),
         diagnosed_by=lambda _uuid: None,
         ahead=lambda _uuid: 0.0,
     )

@@ -37,6 +37,31 @@ def test_silence_is_never_called_health() -> None:
     assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
 
 
+def test_a_node_that_has_not_reported_has_no_reports_to_go_by_and_says_how_often_it_is_asked() -> None:
+    value = told("node6")
+    value["node"]["unreachable"] = None
+    said = text(value | {"by_hand": None, "report_interval": 60.0})
+    assert "It has not reported yet. This is no sign of health. It is asked every 60 s." in said
+    assert "By its reports" not in said
+    assert said.endswith("What you do next:\n  Wait for its first report")
+    said = text(value | {"by_hand": None, "report_interval": None})
+    assert "Nobody asks it, because `diagnose_interval` is 0." in said
+
+
+def test_rejected_reports_of_a_node_are_told_with_their_remedy() -> None:
+    step = "apply the role node_agent to node6 again"
+    unheard = {
+        "code": "reports-rejected",
+        "text": "the reports of node6 are rejected (forged) since 10:00",
+        "step": step,
+    }
+    value = told("node6")
+    said = text(value | {"by_hand": None, "unheard": unheard, "report_interval": 60.0})
+    assert "The reports of node6 are rejected (forged) since 10:00." in said
+    assert f"  A{step[1:]}" in said.partition("What you do next:")[2]
+    assert "Wait for its first report" not in said
+
+
 def test_a_clock_that_is_ahead_is_told() -> None:
     assert "The clock of node1 is ahead." in text({**told("node1"), "clock": ["The clock of node1 is ahead"]})
 
