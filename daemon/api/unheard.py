@@ -62,7 +62,7 @@ def find(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> Unhe
 
 
 def _rejected(node: clusters.Node, reason: str, text: str, *, since: float, step: str) -> Unheard:
-    what = f"the reports of {node.name} are rejected ({reason}) since {replica_texts.clock(since)}: {text}"
+    what = f"the reports of {node.name} have been rejected ({reason}) since {replica_texts.clock(since)}: {text}"
     return Unheard(REJECTED, what, step)
 
 

@@ -36,6 +36,19 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     ]
 
 
+def incident_sentences(told: dict[str, Any], incident: dict[str, Any], *, missing: Iterable[int]) -> list[str]:
+    """What comes of one incident, by the explanation of its node, and the next step; `missing` are jobs long ended."""
+    uuid, busy = incident["uuid"], _busy(told)
+    refusals = [refusal for refusal in told["refusals"] if refusal["incident"] == uuid]
+    mine = {**told, "incidents": [incident], "refusals": refusals}
+    return [
+        *(f"Job {number} is not in the queue any more." for number in sorted(missing)),
+        *(_refusal(refusal, job=busy.get(refusal["subject"])) for refusal in refusals),
+        *_planned([job for job in told["planned"] if job["incident"] == uuid]),
+        *_steps(list(_for_incidents(mine))),
+    ]
+
+
 def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word what the daemon knows of an instance's replicas; `now` in unix seconds."""
     instance, parted, failover, moving = told["instance"], told["parted"], told["failover"], told["moving"]

@@ -137,7 +137,7 @@ def test_rejected_reports_are_a_trouble_with_their_node_reason_and_remedy(
         await running.intake.take_all()
         (rejected,) = found(running)
         assert (rejected.code, rejected.subject, rejected.nodes) == ("reports-rejected", "node2", ("node2",))
-        assert rejected.text.startswith("the reports of node2 are rejected (unsigned) since 2")
+        assert rejected.text.startswith("the reports of node2 have been rejected (unsigned) since 2")
         (spool / "node2-17.json").write_bytes(b"no JSON")
         await running.intake.take_all()
         (rejected,) = found(running)
@@ -147,7 +147,7 @@ def test_rejected_reports_are_a_trouble_with_their_node_reason_and_remedy(
         (spool / "node2-18.json").write_bytes(other.replace(b"Ok", b"No"))
         await running.intake.take_all()
         (rejected,) = found(running)
-        assert "are rejected (forged) since " in rejected.text
+        assert "have been rejected (forged) since " in rejected.text
         assert "`ansible-playbook -i INVENTORY playbooks/node_agent.yml --limit node2`" in rejected.step
         later = {"time": running.intake.now.wall + 60.0, "text": "no route to host"}
         running.intake._heard.unreachable["node2"] = later
@@ -158,7 +158,7 @@ def test_rejected_reports_are_a_trouble_with_their_node_reason_and_remedy(
         twins.report(lab, running, "node2", '{"status":"Ok"}', age=-86400.0)
         await running.intake.take_all()
         (rejected,) = found(running)
-        assert "are rejected (future) since " in rejected.text
+        assert "have been rejected (future) since " in rejected.text
         assert rejected.step.startswith("set the clocks of node2 and of the controller right")
 
     played(tmp_path, monkeypatch, scene)

@@ -52,12 +52,12 @@ def test_rejected_reports_of_a_node_are_told_with_their_remedy() -> None:
     step = "apply the role node_agent to node6 again"
     unheard = {
         "code": "reports-rejected",
-        "text": "the reports of node6 are rejected (forged) since 10:00",
+        "text": "the reports of node6 have been rejected (forged) since 10:00",
         "step": step,
     }
     value = told("node6")
     said = text(value | {"by_hand": None, "unheard": unheard, "report_interval": 60.0})
-    assert "The reports of node6 are rejected (forged) since 10:00." in said
+    assert "The reports of node6 have been rejected (forged) since 10:00." in said
     assert f"  A{step[1:]}" in said.partition("What you do next:")[2]
     assert "Wait for its first report" not in said
 
