@@ -52,18 +52,17 @@ def find(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> Unhe
         return None
     refused, noted = intake.refused.get(node.uuid), intake.rejected.get(node.uuid)
     if refused is not None and refused.at >= silent_at:
-        return _rejected(node, refused.reason, refused.text, since=refused.at, step=clocks(node, reason=refused.reason))
+        at = replica_texts.clock(refused.at)
+        what = f"the newest report of {node.name} was rejected ({refused.reason}) at {at}: {refused.text}"
+        return Unheard(REJECTED, what, clocks(node, reason=refused.reason))
     if noted is not None and noted.at >= silent_at:
-        return _rejected(node, noted.reason, noted.text, since=noted.since, step=_step(node, noted.reason))
+        since = replica_texts.clock(noted.since)
+        what = f"the reports of {node.name} have been rejected ({noted.reason}) since {since}: {noted.text}"
+        return Unheard(REJECTED, what, _step(node, noted.reason))
     if seen is not None and seen.unsigned:
         what = f"{node.name} answers without a report that counts since {replica_texts.clock(seen.since)}: {seen.text}"
         return Unheard(NO_REPORT, what, f"see what its agent says: `journalctl -u roundsman-agent` on {node.name}")
     return None if intake.is_silent(node.uuid) else _overdue(cluster, node, intake)
-
-
-def _rejected(node: clusters.Node, reason: str, text: str, *, since: float, step: str) -> Unheard:
-    what = f"the reports of {node.name} have been rejected ({reason}) since {replica_texts.clock(since)}: {text}"
-    return Unheard(REJECTED, what, step)
 
 
 def _step(node: clusters.Node, reason: str) -> str:

@@ -23,7 +23,7 @@ def test_a_wait_for_copies_tells_the_percent_of_each_disk_and_how_long_it_still_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(task_log.time, "time_ns", lambda: int(now * 1e9))
+    monkeypatch.setattr("time.time_ns", lambda: int(now * 1e9))
     log = task_log.Writer(tmp_path)
     log.event(retried(10.0, 100.0))
     now += 60
@@ -41,8 +41,10 @@ def test_a_wait_for_copies_tells_the_percent_of_each_disk_and_how_long_it_still_
 
 def test_other_retries_and_answers_that_nodes_make_up_are_no_progress(tmp_path: Path) -> None:
     log = task_log.Writer(tmp_path)
-    for res in ({"disks": None}, {"disks": [{}]}, {"disks": [{"progress": "x"}]}, {"disks": [3]}, {"censored": "x"}):
-        log.event(retried(50.0, **res))
+    made_up: list[Any] = [None, [{}], [{"progress": "x"}], [3], "x"]
+    for disks in made_up:
+        log.event(retried(50.0, disks=disks))
+    log.event(retried(50.0, censored="x"))
     log.event(retried(0.0))
     log.event(retried(0.0))
     texts = [entry[3] for entry in task_log.entries(tmp_path, first=1)]
