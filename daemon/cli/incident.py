@@ -66,6 +66,7 @@ def info(ctx: typer.Context, uuid: Id, *, form: output.Option = output.Format.TA
     known = [job for job in told["jobs"] if job["id"] in found["jobs"]]
     if known:
         jobs.show(known, empty="")
+        output.line()
     for line in explanation.incident_sentences(told, found, missing={*found["jobs"]} - {job["id"] for job in known}):
         output.line(line)
 

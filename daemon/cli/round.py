@@ -92,5 +92,5 @@ def _ended(entry: Mapping[str, Any], known: Mapping[int | None, str]) -> str:
 
 
 def _what(plan: Mapping[str, Any]) -> str:
-    """The reasons of a round's jobs, each once."""
-    return "; ".join(dict.fromkeys(job["reason"] for job in plan["jobs"])) or "-"
+    """What the jobs of a round are for, each once, without what each job does for that."""
+    return "; ".join(dict.fromkeys(job["reason"].partition(": ")[0] for job in plan["jobs"])) or "-"

@@ -107,14 +107,16 @@ def test_a_failed_incident_is_shown_with_jobs_that_are_gone_and_how_it_is_retrie
 
 
 def test_rounds_are_listed_with_how_far_their_jobs_are(daemon: StandIn, roundsman: Run) -> None:
-    del daemon
     out = roundsman("round", "list")[1]
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["ROUND", "STARTED", "JOBS", "REFUSED", "WHAT"]
     assert " ".join(rows[1]).endswith("2: 1 running, 1 archived 1 moving instance1 away; node2 is empty")
     assert rows[2][:2] == ["2", "-"]
-    assert "2.json is damaged" in out
     assert roundsman("round", "list", "-o", "json")[1].startswith('[{"round":3,')
+    several = {"jobs": [{"reason": f"evacuating node2: moving {name} away"} for name in ("a", "b")], "refusals": []}
+    daemon.put("GET", "/1/rounds", [{"round": 4, "started": 1.0, "plan": several, "jobs": [], "problem": None}])
+    assert roundsman("round", "list")[1].splitlines()[1].endswith("  evacuating node2"), "what for, once"
+    assert "2.json is damaged" in out
 
 
 def test_a_round_is_shown_with_its_jobs_refusals_and_ends_of_incidents(daemon: StandIn, roundsman: Run) -> None:
