@@ -38,6 +38,18 @@ def on_node(node: clusters.Node, queue: Queue) -> list[dict[str, Any]]:
     ]
 
 
+def by_object(queue: Queue) -> dict[str, int]:
+    """By instance and node (UUIDs) the job that is at work on it now; of a node only what changes the node itself."""
+    found: dict[str, int] = {}
+    for job, opcode in _present(queue):
+        params = opcode.params
+        nodes = [] if opcode.kind in READING else [params.get("node"), *(params.get("nodes") or ())]
+        for uuid in [params["instance"]] if "instance" in params else nodes:
+            if uuid:
+                found.setdefault(uuid, job.id)
+    return found
+
+
 def is_about(opcode: values.Opcode, node: str) -> bool:
     """Whether a node (UUID) is a parameter of an opcode that has one node or several."""
     return opcode.params.get("node") == node or node in (opcode.params.get("nodes") or ())

@@ -6,8 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils import whereabouts
+from ...plugins.plugin_utils.silent_nodes import report_ages
 from ..jobs import values
-from . import at_work, replica_views, views
+from . import at_work, replica_views, unheard, views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,8 @@ def explain(
     """
     subject = cluster.node(name)
     verdict = (silent or {}).get(subject.uuid)
+    settings, why = cluster.maintenance.settings, unheard.find(cluster, subject, intake)
+    is_answered = why is not None and why.is_answered
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == subject.uuid]
     ids = {entry.uuid for entry in mine}
     held = [*cluster.primaries(subject.uuid), *cluster.secondaries(subject.uuid)]
@@ -56,7 +59,11 @@ def explain(
         "second_copies": whereabouts.reported(cluster, subject.uuid, intake.tracks.get(subject.uuid)),
         "epo": _epo(cluster, subject),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
-        "by_hand": replica_views.step_by_hand(cluster, subject, intake),
+        "by_hand": None if is_answered else replica_views.step_by_hand(cluster, subject, intake),
+        "unheard": None if why is None else {"code": why.code, "text": why.text, "step": why.step},
+        "report_interval": report_ages.cycle(settings, nodes=len(cluster.nodes))
+        if settings.diagnose_interval
+        else None,
         "failovers": replica_views.failovers(cluster, subject, intake),
         "incidents": [views.incident(cluster, entry) for entry in mine],
         "jobs": [views.public_job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],

@@ -15,15 +15,18 @@ from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import placing
 from ...plugins.plugin_utils.config import hosts
 from ...plugins.plugin_utils.opcodes import contract
-from ...plugins.plugin_utils.settings import instance_making
+from ...plugins.plugin_utils.settings import all_problems, instance_making
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastapi import APIRouter
 
     from ...plugins.plugin_utils.cluster import cluster as clusters
+    from ...plugins.plugin_utils.placement.allocation import allocator
     from ..service import Service
 
 BACKEND = {"memory": "memory", "maxmem": "memory", "vcpus": "vcpus", "auto_balance": "auto_balance"}
@@ -92,17 +95,18 @@ def _make(routes: APIRouter, service: Service) -> None:
     @routes.post("/instances", response_model=int)
     async def create(body: Create, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
-        _refuse_simulated(service, body.hypervisor)
-        fields = _fields(cluster, body)
-        os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
-        playbook = os_playbooks.chosen(service, name=os, path=path)
-        known = next((instance for instance in cluster.instances.values() if instance.name == fields["name"]), None)
+        problems = all_problems.Problems()
+        with problems.noting():
+            _refuse_simulated(service, body.hypervisor)
+        fields, playbook = _read(service, body, problems)
+        known = next((known for known in cluster.instances.values() if known.name == fields.get("name")), None)
         if known is not None and known.is_unfinished:
+            problems.refuse()
             _refuse_unlike(known, instance_making.draft(cluster, known.uuid, _without_macs(fields)))
             opcodes, named = [_rest(known.uuid, playbook)], known.uuid
         else:
             named = str(uuid.uuid4())
-            nodes = await asyncio.to_thread(_place, service, body, instance_making.draft(cluster, named, fields))
+            nodes = await asyncio.to_thread(_placed, service, body, {"uuid": named, "fields": fields}, problems)
             reserve = values.Opcode("instance_reserve", {"instance": named, "nodes": nodes, "fields": fields})
             opcodes = [reserve] if asked.dry_run else [reserve, _rest(named, playbook)]
         if body.start and not asked.dry_run:
@@ -116,6 +120,39 @@ def _make(routes: APIRouter, service: Service) -> None:
             names={named: fields["name"]},
         )
         return Json(job.id)
+
+
+def _read(service: Service, body: Create, problems: all_problems.Problems) -> tuple[dict[str, Any], str]:
+    """The fields of a new instance, and the playbook that installs it; what is refused of them is noted."""
+    fields, playbook = dict[str, Any](), ""
+    os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
+    with problems.noting():
+        playbook = os_playbooks.chosen(service, name=os, path=path)
+    with problems.noting():
+        fields = _fields(service.configuration.current, body)
+    return fields, playbook
+
+
+def _placed(service: Service, body: Create, wanted: Mapping[str, Any], problems: all_problems.Problems) -> list[str]:
+    """The nodes of a new instance.
+
+    Raises:
+        Refused: it has none, or anything was refused before; all of it is told.
+    """
+    cluster, found = service.configuration.current, list[str]()
+    draft: clusters.Instance | None = None
+    ways: tuple[placing.Wish, allocator.Allocator] | None = None
+    if wanted["fields"]:
+        with problems.noting():
+            draft = instance_making.draft(cluster, wanted["uuid"], wanted["fields"])
+    with problems.noting():
+        ways = _ways(service, body)
+    if draft is not None and ways is not None:
+        wish, by = ways
+        with problems.noting():
+            found = placing.place(contract.observed(cluster, service.intake), draft, wish, by=by)
+    problems.refuse()
+    return found
 
 
 def _refuse_simulated(service: Service, hypervisor: str | None) -> None:
@@ -201,15 +238,14 @@ def _refuse_unlike(known: clusters.Instance, asked: clusters.Instance) -> None:
         )
 
 
-def _place(service: Service, body: Create, draft: clusters.Instance) -> list[str]:
+def _ways(service: Service, body: Create) -> tuple[placing.Wish, allocator.Allocator]:
+    """Where an instance is asked to go, and what chooses the rest."""
     cluster = service.configuration.current
     if body.snode and not body.pnode:
         raise errors.InvalidInput("snode: name the pnode, too")
     nodes = tuple(cluster.node(name).uuid for name in (body.pnode, body.snode) if name)
     group = cluster.group(body.group_name).name if body.group_name else ""
-    by = placing.chosen(cluster, body.iallocator or "", where=service.where)
-    observed = contract.observed(cluster, service.intake)
-    return placing.place(observed, draft, placing.Wish(group, nodes), by=by)
+    return placing.Wish(group, nodes), placing.chosen(cluster, body.iallocator or "", where=service.where)
 
 
 def _rest(instance: str, playbook: str) -> values.Opcode:

@@ -11,6 +11,7 @@ import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import report_originals
 from . import asking, explanations, page, replica_views, views, waiting
 from .answers import Json, Shared, SharedByName
@@ -80,6 +81,13 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
     async def rounds() -> Response:
         number = service.configuration.current.maintenance.round
         return Json(service.history.last(ROUNDS_SHOWN, up_to=number))
+
+    @routes.get("/1/rounds/{number}")
+    async def one_round(number: int) -> Response:
+        """One round, with the names of the objects in it."""
+        if number > service.configuration.current.maintenance.round:
+            raise errors.NotFound(f"there has been no round {number} yet")
+        return Json(service.history.one(number))
 
     shown_plan = Shared(
         lambda: views.plan(

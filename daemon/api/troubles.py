@@ -1,11 +1,12 @@
 """What is not in order, with what a person does about it: the first lines of `roundsman status`, the page, `explain`.
 
-Each trouble has a code that stays as it is (docs/operating.md). What a job is at work on is no trouble yet: the job may
-be what ends it.
+Each trouble has a code that stays as it is (docs/operating.md). An instance that a job is at work on is no trouble yet:
+the job may be what ends it. For a node that a job is at work on the step is to wait for the job.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ...plugins.plugin_utils import out_of_sync, split_brains
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.cluster import incidents
 from ...plugins.plugin_utils.silent_nodes import dead_nodes
-from . import replica_views
+from . import at_work, replica_views, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ class Code(Enum):
     NODE_OFF = "node-off"
     DISK_FAILED = "disk-failed"
     DEGRADED = "degraded"
+    REPORTS_REJECTED = unheard.REJECTED
+    NO_REPORT = unheard.NO_REPORT
     INCIDENT_FAILED = "incident-failed"
     COPY_OLD = "copy-old"
 
@@ -71,14 +74,14 @@ def found(
     cluster = seen.cluster
     if cluster.maintenance.epo is not None:
         return []
-    busy = replica_views.in_jobs(queue)
+    busy, working = replica_views.in_jobs(queue), at_work.by_object(queue)
     all_found = [
         *_down(seen, intake, busy),
         *_unfinished(cluster, intake, queue),
-        *_nodes(seen, intake, verdicts),
+        *_nodes(seen, intake, verdicts, working),
         *_failed_disks(seen, intake, busy),
         *_degraded(cluster, intake, busy),
-        *_failed_incidents(cluster),
+        *_failed_incidents(cluster, working),
         *_old_copies(copies),
     ]
     return sorted(all_found, key=lambda trouble: (URGENCY[trouble.code], clusters.natural(trouble.subject)))
@@ -97,18 +100,34 @@ def _unfinished(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> Iter
         yield Trouble(Code.MIGRATION_UNFINISHED.value, entry["instance"], nodes, entry["text"], entry["step"])
 
 
-def _nodes(seen: Snapshot, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict]) -> Iterator[Trouble]:
+def _nodes(
+    seen: Snapshot, intake: Intake, verdicts: Mapping[str, dead_nodes.Verdict], working: Mapping[str, int]
+) -> Iterator[Trouble]:
     cluster = seen.cluster
     for node in cluster.nodes.values():
-        is_asked = clusters.reachable(cluster, node)
+        is_asked, why = clusters.reachable(cluster, node), unheard.find(cluster, node, intake)
+        verdict = verdicts.get(node.uuid)
+        is_judged = verdict is not None and bool(verdict.reason)
+        if why is not None and not is_judged:
+            yield Trouble(why.code, node.name, (node.name,), why.text, why.step)
+            continue
         if is_asked and not intake.is_silent(node.uuid):
             continue
         hangs, primaries = replica_views.hangs(node, intake), seen.holdings.primaries(node.uuid)
         found = dead_nodes.by_hand(cluster, node, primaries=primaries, hangs=hangs)
+        jobs = sorted({working[uuid] for uuid in (node.uuid, *(held.uuid for held in primaries)) if uuid in working})
         if is_asked:
-            yield _silent(cluster, node, found, verdicts.get(node.uuid), hangs=hangs)
+            yield _unless_at_work(_silent(cluster, node, found, verdict, hangs=hangs), jobs)
         elif found is not None:
-            yield Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
+            trouble = Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
+            yield _unless_at_work(trouble, jobs)
+
+
+def _unless_at_work(trouble: Trouble, jobs: Sequence[int]) -> Trouble:
+    """The trouble without its own step where jobs are at work on its subject: a person waits for the first of them."""
+    if not jobs:
+        return trouble
+    return dataclasses.replace(trouble, step=f"wait, job {jobs[0]} is at it: `roundsman jobs watch {jobs[0]}`")
 
 
 def _silent(
@@ -158,7 +177,7 @@ def _degraded(cluster: clusters.Cluster, intake: Intake, busy: set[str]) -> Iter
         yield Trouble(Code.DEGRADED.value, instance.name, nodes, text, step)
 
 
-def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
+def _failed_incidents(cluster: clusters.Cluster, working: Mapping[str, int]) -> Iterator[Trouble]:
     for incident in cluster.maintenance.incidents:
         node = cluster.nodes.get(incident.node)
         if incident.repair_status is not incidents.RepairStatus.FAILED or node is None or incident.tag not in node.tags:
@@ -166,7 +185,8 @@ def _failed_incidents(cluster: clusters.Cluster) -> Iterator[Trouble]:
         why = f": {incident.reason}" if incident.reason else ""
         text = f"what {node.name} asked for ({incident.action.value}) has failed{why}"
         step = f"see why with `roundsman explain {node.name}`, fix that, then retry with {incident.acknowledgement}"
-        yield Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)
+        trouble = Trouble(Code.INCIDENT_FAILED.value, node.name, (node.name,), text, step)
+        yield _unless_at_work(trouble, [working[node.uuid]] if node.uuid in working else [])
 
 
 def _old_copies(copies: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from ...plugins.module_utils.domain.agent import signing
 from ...plugins.module_utils.domain.values import secret_values
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.cluster import known_off, left_replicas
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import holdings, wording
 from ..jobs import values
-from . import replica_views
+from . import replica_views, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -308,10 +307,7 @@ def _refused(node: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     refused = intake.refused.get(node.uuid)
     if refused is None:
         return None
-    remedy = f"set the clocks of {node.name} and of the controller right (NTP); later reports count by themselves"
-    if refused.reason == signing.Reason.REPLAYED.value:
-        remedy += f", or at once after `roundsman node reset-report-floor {node.name}`"
-    return {**dataclasses.asdict(refused), "remedy": remedy}
+    return {**dataclasses.asdict(refused), "remedy": unheard.clocks(node, reason=refused.reason)}
 
 
 def _agent(node: clusters.Node, intake: Intake) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ from . import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 RUN = "roundsman-adopt-"
 Inventory = Annotated[
@@ -105,9 +105,12 @@ def adopt(
             raise errors.Refused(f"{inventory} has no hosts to adopt")
         if before is None:
             cluster, hosts = _mastered(cluster, hosts, controller, version=version)
-        found, after = adoption.plan(cluster, hosts, group=group, new_uuid=lambda: str(uuid.uuid4()))
-        _show(found, after, where, is_new=before is None, form=form)
+        found, after = adoption.plan(
+            cluster, hosts, group=group, new_uuid=lambda: str(uuid.uuid4()), disables_autostart=disable_autostart
+        )
         turned_off = {name: uuids for name, uuids in found.autostart.items() if disable_autostart}
+        _show(found, after, where, is_new=before is None, form=form)
+        _show_turned_off({} if form is output.Format.JSON else turned_off)
         if len(found.unread) == len(hosts):
             raise errors.Failed("no host could be read: see above what each needs")
         if dry_run or (found.is_empty and not turned_off):
@@ -285,6 +288,13 @@ def _show(
     _lines("To be done by hand", found.advice)
     if found.is_empty:
         output.line(f"Nothing is new: {found.known} are on record already.")
+
+
+def _show_turned_off(turned_off: Mapping[str, Sequence[str]]) -> None:
+    """Say of how many domains of each host (name) autostart is turned off."""
+    for host, uuids in turned_off.items():
+        told = "1 domain" if len(uuids) == 1 else f"{len(uuids)} domains"
+        output.line(f"{told} on {host} {'is' if len(uuids) == 1 else 'are'} not started with its host any more.")
 
 
 def _show_master(master: clusters.Node) -> None:

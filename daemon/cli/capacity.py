@@ -52,7 +52,7 @@ def capacity(
     """
     # NumPy is loaded by those who need it only.
     from ...plugins.plugin_utils.placement.htools import capacity_report as rules  # noqa: PLC0415
-    from ...plugins.plugin_utils.rounds import configured_limits  # noqa: PLC0415
+    from ...plugins.plugin_utils.rounds import configured_limits, reboots  # noqa: PLC0415
 
     seen = planned.source(ctx, text)
     call = rules.Limits(_spec(max_inst_spec), _template(default_template), max_cpu_ratio, max_disk_usage)
@@ -69,6 +69,9 @@ def capacity(
     names = {group.uuid: group.name for group in seen.model.groups}
     for uuid, (group_capacity, _limits) in found.groups.items():
         show(f"node group {names[uuid]}", group_capacity)
+    if not found.cluster.tiers and text is None:
+        for node, why in reboots.out_of_service(seen.cluster):
+            output.warning(f"{node} is left out: it {why}.")
 
 
 def _show(title: str, found: rules.Capacity) -> None:
@@ -77,7 +80,9 @@ def _show(title: str, found: rules.Capacity) -> None:
         output.line(f"Nothing: {found.refusal}.")
         return
     rows = [(tier.size.memory, tier.size.disk, tier.size.vcpus, tier.count) for tier in found.tiers]
-    output.table(("MEMORY MIB", "DISK MIB", "VCPUS", "INSTANCES"), rows, empty="No instance fits, however small.")
+    output.table(
+        ("MEMORY MIB", "DISK MIB", "VCPUS", "INSTANCES"), rows, empty=f"No instance fits, however small: {found.lack}."
+    )
     output.line(f"Of the standard size: {found.standard}")
 
 
@@ -85,7 +90,7 @@ def _comment(title: str, found: rules.Capacity) -> None:
     for tier in found.tiers:
         size = f"{tier.size.memory} MiB of memory, {tier.size.disk} MiB of disk, {tier.size.vcpus} vcpus"
         output.line(f"# {title}: {tier.count} of {size}")
-    output.line(f"# {title}: {found.refusal or f'{found.standard} of the standard size'}")
+    output.line(f"# {title}: {found.refusal or found.lack or f'{found.standard} of the standard size'}")
 
 
 def _spec(text: str | None) -> tuple[int, int, int] | None:

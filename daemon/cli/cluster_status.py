@@ -95,22 +95,26 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         output.title("What follows")
     places = {job["key"]: place for place, job in enumerate(told["jobs"], start=1)}
     rows = [
-        (places[job["key"]], wording.job(job, told["names"]), _order(job, places), job["reason"])
-        for job in told["jobs"]
+        (places[job["key"]], wording.job(job, told["names"]), order(job, places), job["reason"]) for job in told["jobs"]
     ]
     if told["held"]:
         output.line(f"Maintenance is held: {told['held']}")
     empty = "" if told["held"] else f"There is nothing {'more ' if state is not None else ''}to do now."
     if rows or empty:
         output.table(("#", "JOB", "AFTER", "WHY"), rows, empty=empty)
-    for uuid in told["completed"]:
+    ends_and_refusals(told, nodes=nodes)
+
+
+def ends_and_refusals(plan: Mapping[str, Any], *, nodes: Iterable[dict[str, Any]]) -> None:
+    """Print which incidents end with a plan, what it refuses, and its notes."""
+    for uuid in plan["completed"]:
         output.line(f"Incident {wording.short(uuid)} is complete.")
-    for uuid, reason in told["failed"]:
+    for uuid, reason in plan["failed"]:
         output.line(f"Incident {wording.short(uuid)} fails: {reason}.")
-    if told["refusals"]:
+    if plan["refusals"]:
         output.title("Refused")
-        _refusals(told["refusals"], nodes=nodes)
-    for note in told["notes"]:
+        _refusals(plan["refusals"], nodes=nodes)
+    for note in plan["notes"]:
         output.line(f"Note: {note}")
 
 
@@ -270,6 +274,7 @@ def _silent(state: dict[str, Any]) -> None:
     if state["rejected"]:
         output.title("Rejected reports")
         output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))
+        output.line("The newest of them, each with its reason, are in /var/lib/roundsman/rejected.")
     if "unreadable" in state["rejected"]:
         output.line("unreadable: roundsmand's user may not read a file in its spool; make reports readable (0644).")
 
@@ -294,7 +299,8 @@ def _refusals(found: Iterable[dict[str, Any]], *, nodes: Iterable[dict[str, Any]
     output.table(("WHAT", "WHY NOT", "WHAT WOULD UNBLOCK IT"), rows)
 
 
-def _order(job: dict[str, Any], places: dict[str, int]) -> str:
+def order(job: Mapping[str, Any], places: Mapping[str, int]) -> str:
+    """After which other jobs of a plan one comes, by their numbers in `places`."""
     after = [str(places[key]) for key in job["after"] if key in places]
     behind = [f"end of {places[key]}" for key in job["behind"] if key in places]
     earlier = [f"end of job {number}" for number in job["earlier"]]

@@ -15,20 +15,37 @@ PAUSED = "maintenance is paused"
 
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
-    degraded, busy = [entry["text"] for entry in told["degraded"]], _busy(told)
-    moving = [capitals.capitalized(entry["text"]) for entry in (*told["moving"], *told["failed_disks"])]
+    busy = _busy(told)
+    facts = [
+        entry | {"text": capitals.capitalized(entry["text"])} for entry in (*told["moving"], *told["failed_disks"])
+    ]
+    about_instances = [_with_job(entry["text"], busy.get(entry["instance"])) for entry in (*facts, *told["degraded"])]
     return [
         *failing(told["failing"], now=now),
-        *_state(told["node"], epo=told["epo"], now=now),
+        *_state(told["node"], epo=told["epo"], interval=told["report_interval"], now=now),
+        *_unheard(told),
         *_at_work(told["at_work"], now=now),
-        *(f"{text}." for text in (*told["second_copies"], *moving, *degraded, *told["kept"], *told["clock"])),
+        *(f"{text}." for text in (*told["second_copies"], *about_instances, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
-        *_silent(told["silent"]),
+        *_silent(told["silent"], job=busy.get(told["node"]["name"])),
         *(_failover(failover) for failover in told["failovers"] if failover["instance"] not in busy),
         *(line for incident in told["incidents"] for line in _incident(incident, told, now=now)),
-        *(_refusal(refusal) for refusal in told["refusals"]),
+        *(_refusal(refusal, job=busy.get(refusal["subject"])) for refusal in told["refusals"]),
         *_planned(told["planned"]),
         *_next(told),
+    ]
+
+
+def incident_sentences(told: dict[str, Any], incident: dict[str, Any], *, missing: Iterable[int]) -> list[str]:
+    """What comes of one incident, by the explanation of its node, and the next step; `missing` are jobs long ended."""
+    uuid, busy = incident["uuid"], _busy(told)
+    refusals = [refusal for refusal in told["refusals"] if refusal["incident"] == uuid]
+    mine = {**told, "incidents": [incident], "refusals": refusals}
+    return [
+        *(f"Job {number} is not in the queue any more." for number in sorted(missing)),
+        *(_refusal(refusal, job=busy.get(refusal["subject"])) for refusal in refusals),
+        *_planned([job for job in told["planned"] if job["incident"] == uuid]),
+        *_steps(list(_for_incidents(mine))),
     ]
 
 
@@ -42,14 +59,17 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     lines += [_replica(entry, now=now) for entry in told["replicas"]]
     if secondaries and not told["replicas"]:
         lines.append("No node has reported its replicas.")
+    job = told["at_work"][0]["job"] if told["at_work"] else None
     found = (moving and moving["text"], told["split"], told["being_made"])
     begun = [capitals.capitalized(text) if text else "" for text in found]
-    lines += [f"{text}." for text in (parted and parted["text"], *begun, told["not_outdated"]) if text]
-    if told["broken_off"] is not None:
+    lines += [f"{_with_job(text, job)}." for text in (parted and parted["text"], *begun) if text]
+    if told["not_outdated"] and job is None:
+        lines.append(f"{told['not_outdated']}.")
+    if told["broken_off"] is not None and job is None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if told["is_down"]:
         lines.append(_down(instance["name"], instance["primary"]))
-    lines += [f"{capitals.capitalized(disk['text'])}." for disk in told["failed_disks"]]
+    lines += [f"{capitals.capitalized(_with_job(disk['text'], job))}." for disk in told["failed_disks"]]
     if told["at_work"]:
         return [*lines, *_wait(told["at_work"])]
     if failover is not None and failover["in_sync"]:
@@ -77,9 +97,14 @@ def _wait(jobs: list[dict[str, Any]]) -> list[str]:
     return _steps([f"Wait until job {wording.enumerated(numbers)} has ended: {watch}"])
 
 
-def _busy(told: dict[str, Any]) -> set[str]:
-    """The names of the node and of its instances that jobs are changing; no step of a person is for one of them."""
-    return {job["subject"] for job in told["at_work"]}
+def _busy(told: dict[str, Any]) -> dict[str, int]:
+    """The node and its instances (names) that jobs are changing, with the job; no step of a person is for them."""
+    return {job["subject"]: job["job"] for job in reversed(told["at_work"])}
+
+
+def _with_job(text: str, job: int | None) -> str:
+    """A fact, and which job is at work on what it is about."""
+    return text if job is None else f"{text}; job {job} is at it"
 
 
 def _down(instance: str, node: str) -> str:
@@ -128,7 +153,7 @@ def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
             yield f"  Remedy: {failure['remedy']}."
 
 
-def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
+def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, interval: float | None, now: float) -> Iterator[str]:
     yield f"{node['name']}, in group {node['group']}, is {_role(node['role'])}; {_power(node, now=now)}."
     if node["refused"] is not None:
         yield f"Its newest report does not count ({node['refused']['reason']}): {node['refused']['text']}."
@@ -139,7 +164,12 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
         yield f"It cannot be diagnosed ({node['problem']['reason']}{text}). This is no sign of health."
     elif node["health"] is None:
-        yield "It has not reported yet. This is no sign of health."
+        asked = (
+            "Nobody asks it, because `diagnose_interval` is 0"
+            if interval is None
+            else f"It is asked every {interval:.0f} s"
+        )
+        yield f"It has not reported yet. This is no sign of health. {asked}."
     else:
         yield f"Its last report says {node['health']}."
     if node["diagnose_difference"] is not None:
@@ -158,6 +188,12 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         yield f"Replicas of {left} were left behind on it: it did not answer; a job removes them once it answers."
     if epo is not None:
         yield from _epo(node["name"], epo)
+
+
+def _unheard(told: dict[str, Any]) -> Iterator[str]:
+    # What a clock refuses is in the state.
+    if told["unheard"] is not None and told["node"]["refused"] is None:
+        yield f"{capitals.capitalized(told['unheard']['text'].rstrip('.'))}."
 
 
 def _power(node: dict[str, Any], *, now: float) -> str:
@@ -184,11 +220,11 @@ def _stale(node: dict[str, Any], *, now: float) -> Iterator[str]:
     yield f"Its health is {node['health']}: its last report said {last['said']} {when}, and {why}."
 
 
-def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
+def _silent(verdict: dict[str, Any] | None, *, job: int | None) -> Iterator[str]:
     if verdict is None:
         return
-    yield f"{capitals.capitalized(verdict['reason'])}; next: {verdict['step']}."
-    if verdict["unblock"]:
+    yield f"{_with_job(capitals.capitalized(verdict['reason']) + '; next: ' + verdict['step'], job)}."
+    if verdict["unblock"] and job is None:
         yield f"What would unblock it: {verdict['unblock']}."
 
 
@@ -260,7 +296,9 @@ def _job(job: dict[str, Any], known: dict[int, dict[str, Any]]) -> str:
     return f"{told}."
 
 
-def _refusal(refusal: dict[str, Any]) -> str:
+def _refusal(refusal: dict[str, Any], *, job: int | None) -> str:
+    if job is not None:
+        return f"Refused for {refusal['subject']}: {refusal['reason']}. Job {job} is at it."
     cure = f"What would unblock it: {refusal['unblock']}." if refusal["unblock"] else "Nothing would unblock it."
     return f"Refused for {refusal['subject']}: {refusal['reason']}. {cure}"
 
@@ -290,9 +328,12 @@ def _next(told: dict[str, Any]) -> list[str]:
             "  Fix what fails in roundsmand (above); until then its view of the node may be old.",
         ]
     shown = (*told["degraded"], *told["failed_disks"], *told["failovers"])
-    held = busy & {told["node"]["name"], *(entry["instance"] for entry in shown)}
+    subjects = {told["node"]["name"], *(entry["instance"] for entry in shown)}
+    held = busy.keys() & (subjects | (set(told["node"]["primaries"]) if told["by_hand"] else set()))
     if not steps and held:
         return _wait([job for job in told["at_work"] if job["subject"] in held])
+    if not steps and told["node"]["health"] is None:
+        return _steps(["Wait for its first report"])
     if not steps and told["node"]["primaries"]:
         return ["By its reports there is nothing for you to do. What runs on it: `roundsman cluster verify`"]
     return _steps(steps) or ["There is nothing for you to do."]
@@ -340,17 +381,19 @@ def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
     node = told["node"]
-    if node["refused"] is not None:
-        yield capitals.capitalized(node["refused"]["remedy"])
+    remedy = (told["unheard"] or {}).get("step") or (node["refused"] or {}).get("remedy")
+    if remedy:
+        yield capitals.capitalized(remedy)
     is_open = any(incident["repair-status"] in {"noted", "pending"} for incident in told["incidents"])
     is_failed = any(incident["repair-status"] == "failed" for incident in told["incidents"])
-    # Where silent nodes are judged, the verdict has the next step.
-    step = told["by_hand"] if told["silent"] is None else None
+    # Where silent nodes are judged, the verdict has the next step; what fails instances over needs the node as it is.
+    is_failing_over = not _busy(told).keys().isdisjoint(node["primaries"])
+    step = told["by_hand"] if told["silent"] is None and not is_failing_over else None
     if step is not None:
         yield step
     if is_open:
         return
-    if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None:
+    if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None and not remedy:
         yield (
             "Find out why it sends no report: see `roundsman status` for a poll that fails, "
             "and look at its agent and its clock"
@@ -359,7 +402,8 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         yield "Fix the node's diagnose command; until then its health is unknown."
     # Of one that has lived since the step or the verdict has the remedy.
     is_recorded_off = node["powered"] is False or node["off_confirmed"]
-    if node["silent"] and step is None and not (node["offline"] or is_recorded_off):
+    is_in_service = not node["offline"] and not is_recorded_off
+    if node["silent"] and is_in_service and step is None and not is_failing_over and told["unheard"] is None:
         off = f"power off {node['name']} --force" if node["powered"] else f"confirm-off {node['name']}"
         yield f"If it is dead, power it off before you set it offline: `roundsman node {off}`"
     if node["offline"] and node["powered"] is False and not node["lived_at"]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain.values import errors
-from ...plugins.plugin_utils.settings import instance_making
+from ...plugins.plugin_utils.settings import all_problems, instance_making
 from . import client, completion, jobs, output, parameters, questions
 
 SIZE_UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
@@ -90,15 +90,17 @@ def add(
     What broke off half-way is `unfinished`: the same command again goes on with it, and `instance remove` removes it.
     """
     primary, _, secondary = nodes.partition(":")
-    wanted: dict[str, Any] = {
-        "name": name,
-        "disk_template": template,
-        "disks": [{"size": parse_size(size)} for size in disks.split(",") if size],
-        "nics": [_nic(nic) for nic in net],
-        "beparams": {"memory": parse_size(memory), "vcpus": vcpus},
-        "hvparams": _hvparams(hvparam),
-        "start": not no_start,
-    }
+    problems, read = all_problems.Problems(), dict[str, Any]()
+    with problems.noting():
+        read["disks"] = [{"size": parse_size(size)} for size in disks.split(",") if size]
+    with problems.noting():
+        read["nics"] = [_nic(nic) for nic in net]
+    with problems.noting():
+        read["beparams"] = {"memory": parse_size(memory), "vcpus": vcpus}
+    with problems.noting():
+        read["hvparams"] = _hvparams(hvparam)
+    problems.refuse()
+    wanted: dict[str, Any] = {"name": name, "disk_template": template, **read, "start": not no_start}
     named = {"pnode": primary, "snode": secondary, "group_name": group, "iallocator": iallocator, "os": os}
     named |= {"hypervisor": hypervisor, "os_playbook": str(os_playbook.resolve()) if os_playbook else ""}
     wanted |= {key: value for key, value in named.items() if value}

@@ -115,6 +115,12 @@ def _incident(to: typer.Typer) -> None:
     to.add_typer(incident.app, name="incident")
 
 
+def _round(to: typer.Typer) -> None:
+    from . import round as rounds
+
+    to.add_typer(rounds.app, name="round")
+
+
 def _jobs(to: typer.Typer) -> None:
     from . import jobs
 
@@ -156,6 +162,7 @@ PANELS: dict[str, dict[str, Callable[[typer.Typer], None]]] = {
     "See": {
         **dict.fromkeys(("status", "explain"), _about_cluster),
         "incident": _incident,
+        "round": _round,
         "jobs": _jobs,
         "locks": _locks,
     },

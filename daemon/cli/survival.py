@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.plugin_utils.placement.htools import n_plus_1 as rules
-from . import completion, output, planned, plans
+from . import completion, output, planned, plans, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,12 +88,32 @@ def _not_survived(found: Iterable[rules.Failure]) -> None:
             failure.nodes[0],
             len(failure.lost),
             "; ".join(f"{each.node} lacks {each.missing} MiB" for each in failure.shortages) or "-",
-            ", ".join(f"{each.instance} {each.text}" for each in failure.lost),
+            "; ".join(_by_reason(failure.lost)),
         )
         for failure in found
     ]
     headers = ("IF IT FAILS", "LOST", "MISSING", "INSTANCES")
     output.table(headers, rows, empty="Every instance survives the failure of any one node.")
+
+
+def _by_reason(lost: Iterable[rules.Outcome]) -> list[str]:
+    """What is lost, each reason once with the names of the first instances."""
+    names: dict[str, list[str]] = {}
+    for each in lost:
+        names.setdefault(each.text, []).append(each.instance)
+    return [f"{_several(same)} {text if len(same) == 1 else _plural(text)}" for text, same in names.items()]
+
+
+def _several(names: list[str]) -> str:
+    first, more = names[: wording.SHOWN], len(names) - wording.SHOWN
+    return f"{', '.join(first)} and {more} more" if more > 0 else wording.enumerated(names)
+
+
+def _plural(text: str) -> str:
+    """A text about one instance as one about several."""
+    verbs = {"has ": "have ", "is ": "are "}
+    begun = next((verb for verb in verbs if text.startswith(verb)), "")
+    return (verbs.get(begun, "") + text.removeprefix(begun)).replace(": its disks", ": their disks")
 
 
 def _short(shortages: Iterable[rules.Shortage]) -> None:

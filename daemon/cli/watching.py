@@ -23,7 +23,8 @@ GLANCE = 1.0
 SPINNER = 2
 """The columns that a terminal has less for the words beside a spinner."""
 QUIET = frozenset({"skipped", "ignored"})
-STYLES = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", "started": "dim"}
+RUNNING = frozenset({"started", "progress"})
+STYLES = {"progress": "dim", "failed": "bold red", "unreachable": "bold red", "changed": "yellow", "started": "dim"}
 
 
 def show_tasks(daemon: client.Daemon, job: int) -> str:
@@ -99,7 +100,7 @@ def _worth_showing(entries: list[list[Any]]) -> list[list[Any]]:
 
 def _has_ended(entries: list[list[Any]], serial: int, text: str) -> bool:
     task = text.rpartition(": ")[2]
-    return any(other > serial and kind != "started" and task in told for other, _, kind, told in entries)
+    return any(other > serial and kind not in RUNNING and task in told for other, _, kind, told in entries)
 
 
 def _show(entry: list[Any]) -> None:

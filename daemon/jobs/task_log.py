@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME, LOOKUP = "tasks.jsonl", "lookup"
 """The log in the folder of a run, and the folder of the look after a lost one, which has a log too."""
 LONGEST_TEXT = 500
+FULL = 100.0
 MOST_LINES = 10_000
 ENDINGS = {
     "runner_on_ok": "ok",
@@ -27,6 +28,9 @@ ENDINGS = {
     "runner_on_unreachable": "unreachable",
     "runner_on_skipped": "skipped",
 }
+RETRY = "runner_retry"
+"""The event of a try that brought no end."""
+UNFINISHED = frozenset({"started", "progress"})
 SPAN = 100_000
 """Serial numbers of a job: its first opcode has those up to here, the second the next so many."""
 CUT = "The log ends here: it is too long. The play goes on."
@@ -38,11 +42,14 @@ class Writer:
     def __init__(self, run: Path) -> None:
         self._descriptor = os.open(run / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         self._lines = 0
+        self._begun: dict[tuple[str, str], tuple[float, float]] = {}
 
     def event(self, event: dict[str, Any]) -> None:
         """Tell of an event of ansible-runner, if it is worth it."""
         data, kind = event.get("event_data", {}), event.get("event", "")
-        if kind == "runner_on_start":
+        if kind == RETRY:
+            self._retried(data)
+        elif kind == "runner_on_start":
             self.tell("started", host=_host(data), task=str(data.get("task", "")))
         elif kind in ENDINGS:
             self.tell(
@@ -52,6 +59,21 @@ class Writer:
                 text=_message(data) if kind in {"runner_on_failed", "runner_on_unreachable"} else "",
                 seconds=data.get("duration"),
             )
+
+    def _retried(self, data: dict[str, Any]) -> None:
+        """Tell how far the copies of disks are which a task waits for."""
+        shares = _shares(data.get("res", {}))
+        if not shares:
+            return
+        host, task, now, least = _host(data), str(data.get("task", "")), time.time_ns() / 1e9, min(shares)
+        since, before = self._begun.setdefault((host, task), (now, least))
+        named = [
+            f"disk {place} {'is ' * (not place)}{share:.0f} %{' in sync' * (not place)}"
+            for place, share in enumerate(shares)
+        ]
+        left = (FULL - least) * (now - since) / (least - before) if least > before else None
+        text = ", ".join([*named, *([] if left is None else [f"expected to take {left / 60:.0f} min more"])])
+        self.tell("progress", host=host, task=task, text=text)
 
     def tell(self, kind: str, *, host: str = "", task: str = "", text: str = "", seconds: float | None = None) -> None:
         """Add one line."""
@@ -129,7 +151,7 @@ def _read_line(line: bytes) -> list[Any] | None:
         took = "" if entry["seconds"] is None else f" ({entry['seconds']:.1f} s)"
         if not entry["task"]:
             return [entry["time"], entry["type"], entry["text"]]
-        ended = "" if entry["type"] == "started" else f": {entry['type']}{took}"
+        ended = "" if entry["type"] in UNFINISHED else f": {entry['type']}{took}"
         return [
             entry["time"],
             entry["type"],
@@ -165,6 +187,15 @@ def _ending(kind: str, data: dict[str, Any]) -> str:
 def _host(data: dict[str, Any]) -> str:
     delegated = data.get("res", {}).get("_ansible_delegated_vars", {}).get("ansible_delegated_host")
     return str(delegated or data.get("host", ""))
+
+
+def _shares(result: Mapping[str, Any]) -> list[float]:
+    """How much of each disk is in sync, in percent; none where a result does not say it of all its disks."""
+    told = result.get("disks")
+    disks = told if isinstance(told, list) and "censored" not in result else []
+    shares = [disk.get("progress") if isinstance(disk, dict) else None for disk in disks]
+    known = [float(share) for share in shares if isinstance(share, (int, float)) and 0 <= share <= FULL]
+    return known if len(known) == len(shares) else []
 
 
 def _message(data: dict[str, Any]) -> str:

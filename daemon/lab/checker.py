@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 LOCKS_WRITTEN = 5.0
 """Seconds after the end of a job within which its locks are off the disk: a thread writes that."""
 EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("replica created", "replica removed")}
-EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing", "by_hand", "failovers")
+EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing", "by_hand", "unheard", "failovers")
 """The fields of an explanation of which each alone says why something is not as it should be, or what to do."""
-EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents", "by_hand", "failovers"}
+EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents", "by_hand", "unheard", "failovers"}
 FAILED = frozenset({values.Status.ERROR, values.Status.CANCELED})
 
 

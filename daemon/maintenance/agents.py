@@ -11,13 +11,13 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from ...plugins.module_utils.domain.agent import collected, reports, signing
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import http_reads
 from ...plugins.plugin_utils.cluster import cluster as clusters
 from ...plugins.plugin_utils.silent_nodes import dead_nodes
+from . import rejected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -43,8 +43,6 @@ GREETINGS = 2
 OK = 200
 MEASURED = 1.05
 """How much more than all CPUs an honest measurement may come to."""
-LONGEST_NAME = 200
-"""Characters of a node's name in the name of a file."""
 OLD = 3.0
 """A load that is this many intervals old is none."""
 
@@ -271,7 +269,7 @@ class Agents:
             self.seen[node.uuid] = Seen(answered=self._clock(), load=self._seen_of(node).load)
             is_news = body != self._last.get(node.uuid)
         if is_news:
-            await self._put(f"{_file_name(node)}-{time.time_ns()}.json", body, said_by=node.uuid)
+            await self._put(f"{rejected.file_name(node.name)}-{time.time_ns()}.json", body, said_by=node.uuid)
 
     def _trouble(self, uuid: str, body: bytes) -> str:
         """Why an answer does not prove that a node lives, or ''."""
@@ -326,7 +324,7 @@ class Agents:
         if before.misses % NOTED and node.uuid in self.suspects:
             return
         note = {"node": node.name, "time": now, "text": text}
-        await self._put(f"{_file_name(node)}.unreachable", json.dumps(note).encode())
+        await self._put(f"{rejected.file_name(node.name)}.unreachable", json.dumps(note).encode())
 
     async def _put(self, name: str, data: bytes, *, said_by: str = "") -> None:
         """Put a file into the spool; those that come while others are written share the next write."""
@@ -336,11 +334,6 @@ class Agents:
             if files:
                 await asyncio.to_thread(_write, self._spool, {name: data for _, name, data in files})
                 self._last.update({uuid: data for uuid, _, data in files if uuid})
-
-
-def _file_name(node: clusters.Node) -> str:
-    """The beginning of a file's name that stays in the folder, whatever the node is called."""
-    return quote(node.name, safe="")[:LONGEST_NAME]
 
 
 def _write(spool: Path, files: Mapping[str, bytes]) -> None:

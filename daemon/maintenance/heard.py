@@ -55,11 +55,23 @@ class RefusedReport:
 
 
 @dataclass(frozen=True)
+class Rejected:
+    """Why the newest of the reports that came from a node's address was rejected, since when some are, and how many."""
+
+    reason: str
+    text: str
+    since: float
+    at: float
+    times: int
+
+
+@dataclass(frozen=True)
 class Heard:
     """What the nodes said last, by UUID; `unreachable` is by name, `rejections` by reason.
 
-    `refused` holds the nodes whose clocks keep their newest reports from being accepted, `tracks` what nodes reported
-    of their replicas.
+    `refused` holds the nodes whose clocks keep their newest reports from being accepted, `rejected` those that were
+    asked and of which nothing has been accepted since their reports were rejected, `tracks` what nodes reported of
+    their replicas.
     """
 
     diagnosed: dict[str, Received] = field(default_factory=dict)
@@ -67,6 +79,7 @@ class Heard:
     unreachable: dict[str, dict[str, Any]] = field(default_factory=dict)
     rejections: Counter[str] = field(default_factory=Counter)
     refused: dict[str, RefusedReport] = field(default_factory=dict)
+    rejected: dict[str, Rejected] = field(default_factory=dict)
     tracks: dict[str, replicas.NodeTrack] = field(default_factory=dict)
 
     def copy(self) -> Heard:
@@ -77,6 +90,7 @@ class Heard:
             dict(self.unreachable),
             self.rejections.copy(),
             dict(self.refused),
+            dict(self.rejected),
             dict(self.tracks),
         )
 
@@ -109,9 +123,16 @@ class Heard:
                 if last.accepted > now:
                     kept[node] = replace(last, accepted=now, is_dated=False)
 
-    def refuse(self, error: errors.ReportRejected, *, at: float) -> None:
-        """Count a rejected report, and note what is wrong between the clocks of its node and of the controller."""
+    def refuse(self, error: errors.ReportRejected, *, at: float, asked: str = "") -> None:
+        """Count a rejected report of the node (UUID) that was asked, '' if that is not known, and note what is wrong.
+
+        What may be wrong is its clock, or the controller's; the same report once more is no trouble.
+        """
         self.rejections[error.reason] += 1
+        if asked and error.reason != signing.Reason.REPLAYED.value:
+            before = self.rejected.get(asked)
+            since, times = (at, 1) if before is None else (before.since, before.times + 1)
+            self.rejected[asked] = Rejected(error.reason, str(error)[:TEXT_LIMIT], since, at, times)
         ahead = error.reason == signing.Reason.REPLAYED.value and self.floor(error.node) > at * 1e9
         if error.node and (ahead or error.reason in _OF_CLOCKS):
             self.refused[error.node] = RefusedReport(error.reason, str(error), at)
@@ -126,6 +147,7 @@ class Heard:
         kept[report.node] = Received(report, accepted, floor=report.timestamp)
         self.unreachable.pop(name, None)
         self.refused.pop(report.node, None)
+        self.rejected.pop(report.node, None)
         if report.problem is not None:
             LOG.warning("node %s cannot be diagnosed: %s: %s", name, report.problem.reason, report.problem.text)
 

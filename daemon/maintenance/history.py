@@ -93,6 +93,18 @@ class History:
         known = [number for number in self._numbers() if number <= up_to]
         return [self._row(number) for number in known[: -count - 1 : -1]]
 
+    def one(self, number: int) -> dict[str, Any]:
+        """One round as in `last`, with the names of the objects in its jobs, by UUID.
+
+        Raises:
+            NotFound: it is not kept.
+        """
+        if number not in self._numbers():
+            raise errors.NotFound(f"round {number} is not kept: those of the last {KEPT} are")
+        row = self._row(number)
+        names = {} if row["problem"] else self._content(number)["jobs"]
+        return {**row, "names": {uuid: name for job in names for uuid, name in job["names"].items()}}
+
     def recover(self) -> None:
         """Damaged files that a person removed fail no longer."""
         for number in [number for number in self._damaged if not self._path(number).exists()]:

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections import Counter
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ...plugins.plugin_utils import durable_files
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...plugins.module_utils.domain.values import errors
+    from ...plugins.plugin_utils.cluster import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 KEPT = 200
@@ -32,6 +34,9 @@ LIMIT = 8 * 2**20
 LOGGED = 20
 """Lines of the log for the rejections of one batch."""
 REASON = ".reason"
+LONGEST_NAME = 200
+"""Characters of a node's name in the name of a file."""
+_ANSWER = re.compile(r"(?P<node>.+)-[0-9]+\.json")
 _SOURCE = re.compile(r"[0-9.]+-[a-z-]+?-(?P<node>.+?)(-[0-9]+\.json|\.unreachable)")
 
 
@@ -89,6 +94,20 @@ class Rejected:
             if not path.name.startswith("."):
                 found[path.name.removesuffix(REASON)] += path.lstat().st_size
         return found
+
+
+def asked(name: str, cluster: clusters.Cluster) -> str:
+    """The UUID of the node whose answer a file of the spool holds; '' for a note, or one that no poll put there."""
+    found = _ANSWER.fullmatch(name)
+    if found is None:
+        return ""
+    told = found["node"]
+    return next((node.uuid for node in cluster.nodes.values() if told in {node.name, file_name(node.name)}), "")
+
+
+def file_name(node: str) -> str:
+    """The beginning of a file's name that stays in the folder, whatever the node is called."""
+    return quote(node, safe="")[:LONGEST_NAME]
 
 
 def _source(name: str) -> str:

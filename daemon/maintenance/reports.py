@@ -24,7 +24,7 @@ from ...plugins.plugin_utils.cluster import known_off
 from ...plugins.plugin_utils.silent_nodes import report_ages
 from ..failures import Failures
 from . import rejected, spool
-from .heard import Heard, Received, RefusedReport, note_unreachable
+from .heard import Heard, Received, RefusedReport, Rejected, note_unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,6 +102,11 @@ class Intake:
     def refused(self) -> Mapping[str, RefusedReport]:
         """The nodes (UUIDs) whose newest reports are not accepted because of a clock."""
         return self._heard.refused
+
+    @property
+    def rejected(self) -> Mapping[str, Rejected]:
+        """The nodes (UUIDs) that were asked and of which no report has counted since some were rejected."""
+        return self._heard.rejected
 
     async def reset_floor(self, node: str) -> float:
         """Lower the replay floor of a node (UUID) to the present; returns by how many seconds it lay ahead."""
@@ -308,7 +313,7 @@ class Intake:
             self._accept(path, content.result(), heard, cluster)
         except errors.ReportRejected as error:
             self._rejected.put(path, error, at=self._clock())
-            heard.refuse(error, at=self._clock())
+            heard.refuse(error, at=self._clock(), asked=rejected.asked(path.name, cluster))
         except BlockingIOError:
             return False
         except FileNotFoundError:

@@ -44,13 +44,19 @@ class Adoption:
 
 
 def plan(
-    cluster: clusters.Cluster, hosts: Sequence[adopted_hosts.Host], *, group: str, new_uuid: Callable[[], str]
+    cluster: clusters.Cluster,
+    hosts: Sequence[adopted_hosts.Host],
+    *,
+    group: str,
+    new_uuid: Callable[[], str],
+    disables_autostart: bool = False,
 ) -> tuple[Adoption, clusters.Cluster]:
     """What a cluster gets of these hosts, and the cluster with it; new nodes go to the group of this name.
 
-    Without a name that is the only group. A cluster without nodes gets the first new one as its master.
+    Without a name that is the only group. A cluster without nodes gets the first new one as its master. What
+    `disables_autostart` turns off is no advice.
     """
-    found = _Adopter(cluster, new_uuid)
+    found = _Adopter(cluster, new_uuid, disables_autostart=disables_autostart)
     problems = adopted_hosts.problems(hosts)
     found.left_out += [f"host {name}: {text}: {_remedy(text)}" for name, text in problems.items()]
     found.unread = tuple(problems)
@@ -87,7 +93,8 @@ class _Draft:
 
 
 class _Adopter:
-    def __init__(self, cluster: clusters.Cluster, new_uuid: Callable[[], str]) -> None:
+    def __init__(self, cluster: clusters.Cluster, new_uuid: Callable[[], str], *, disables_autostart: bool) -> None:
+        self._disables_autostart = disables_autostart
         self.cluster = cluster
         self.left_out: list[str] = []
         self.advice: list[str] = []
@@ -277,6 +284,8 @@ class _Adopter:
                 )
             if domain["autostart"] and value_rules.is_uuid(domain["uuid"]):
                 self._autostart.setdefault(other.name, []).append(domain["uuid"])
+                if self._disables_autostart:
+                    continue
                 self.advice.append(
                     f"{name} starts by itself with {other.name}: after a failover that would be a second copy: "
                     "turn it off with --disable-autostart"

@@ -27,6 +27,17 @@ def left_out(cluster: clusters.Cluster, *, is_offline: bool) -> list[LeftOut]:
     return [found for node in nodes if (found := _left_out(cluster, node, is_offline=is_offline)) is not None]
 
 
+def out_of_service(cluster: clusters.Cluster) -> list[tuple[str, str]]:
+    """The nodes (names) that take no instances, by name, each with why, after "it"."""
+    nodes = sorted(cluster.nodes.values(), key=lambda node: clusters.natural(node.name))
+    found = [(node.name, _out_of_service(cluster, node) or _silent(cluster, node)) for node in nodes]
+    return [(name, why) for name, why in found if why]
+
+
+def _silent(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    return "" if clusters.answers(cluster, node) else "does not answer"
+
+
 def _left_out(cluster: clusters.Cluster, node: clusters.Node, *, is_offline: bool) -> LeftOut | None:
     if why := _out_of_service(cluster, node):
         return LeftOut(node.name, f"it {why}")

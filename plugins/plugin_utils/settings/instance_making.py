@@ -13,7 +13,7 @@ from ...module_utils.domain.values import errors, value_rules
 from ...module_utils.domain.values import hvparams as hypervisor_rules
 from ..cluster import changes, membership, tagging
 from ..cluster import cluster as clusters
-from . import parameters
+from . import all_problems, parameters
 
 if TYPE_CHECKING:
     from ...module_utils.domain.values.value_rules import Rule
@@ -128,22 +128,33 @@ def draft(cluster: clusters.Cluster, uuid: str, fields: Mapping[str, Any]) -> cl
     """
     required: dict[str, Any] = {"name": None, "disk_template": None, "memory": None}
     given = parameters.checked({**required, "disks": (), **fields}, GIVEN)
-    parameters.refuse_taken(given["name"], cluster.instances, but=uuid, kind="instance")
-    template = given["disk_template"]
-    if bool(given["disks"]) is (template == "diskless"):
-        raise errors.InvalidInput(
-            f"disks: an instance has {'none' if given['disks'] else 'some'} when it is {template}"
-        )
-    known = {nic.mac: instance.name for instance in cluster.instances.values() for nic in instance.nics if nic.mac}
-    for nic in given.get("nics", ()):
-        if nic.mac in known:
-            raise errors.InvalidInput(f"nics: {known[nic.mac]} has the address {nic.mac} already")
-    given["disks"] = tuple(clusters.Disk(size) for size in given["disks"])
-    given["tags"] = tuple(dict.fromkeys([*given.get("tags", ()), clusters.UNFINISHED]))
     given.setdefault("hypervisor", usual_hypervisor(cluster))
     given["hvparams"] = {key: text for key, text in given.get("hvparams", {}).items() if text is not None}
-    hypervisor_rules.check(given["hypervisor"], given["hvparams"])
+    problems = all_problems.Problems()
+    with problems.noting():
+        parameters.refuse_taken(given["name"], cluster.instances, but=uuid, kind="instance")
+    with problems.noting():
+        _refuse_unlike_template(given["disk_template"], given["disks"])
+    with problems.noting():
+        _refuse_known_address(cluster, given.get("nics", ()))
+    with problems.noting():
+        hypervisor_rules.check(given["hypervisor"], given["hvparams"])
+    problems.refuse()
+    given["disks"] = tuple(clusters.Disk(size) for size in given["disks"])
+    given["tags"] = tuple(dict.fromkeys([*given.get("tags", ()), clusters.UNFINISHED]))
     return clusters.Instance(uuid, primary_node="", admin_state="down", **given)
+
+
+def _refuse_unlike_template(template: str, disks: Sequence[int]) -> None:
+    if bool(disks) is (template == "diskless"):
+        raise errors.InvalidInput(f"disks: an instance has {'none' if disks else 'some'} when it is {template}")
+
+
+def _refuse_known_address(cluster: clusters.Cluster, given: Sequence[clusters.Nic]) -> None:
+    known = {nic.mac: instance.name for instance in cluster.instances.values() for nic in instance.nics if nic.mac}
+    for nic in given:
+        if nic.mac in known:
+            raise errors.InvalidInput(f"nics: {known[nic.mac]} has the address {nic.mac} already")
 
 
 def reserve(cluster: clusters.Cluster, instance: clusters.Instance, nodes: Sequence[str]) -> list[changes.Change]:

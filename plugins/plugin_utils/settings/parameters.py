@@ -13,7 +13,7 @@ from ...module_utils.domain.values import errors, value_rules
 from ..cluster import changes, membership, roles
 from ..cluster import cluster as clusters
 from ..silent_nodes import dead_node_settings
-from . import addresses, host_variables, instance_policy, parameter_rules
+from . import addresses, all_problems, host_variables, instance_policy, parameter_rules
 
 Fields = Mapping[str, Any]
 
@@ -127,12 +127,17 @@ def checked(fields: Fields, rules: Mapping[str, value_rules.Rule]) -> dict[str, 
     """The values that fields have by their rules.
 
     Raises:
-        InvalidInput: there is no rule for one, or its value is not accepted.
+        InvalidInput: there is no rule for one, or values are not accepted; the text names all of these.
     """
     for name in fields:
         if name not in rules:
             raise errors.InvalidInput(f"there is no parameter {name!r} here: use one of {', '.join(sorted(rules))}")
-    return {name: rules[name](name, value) for name, value in fields.items()}
+    problems, found = all_problems.Problems(), dict[str, Any]()
+    for name, value in fields.items():
+        with problems.noting():
+            found[name] = rules[name](name, value)
+    problems.refuse()
+    return found
 
 
 def changed(known: Any, wanted: Mapping[str, Any]) -> Any:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ..models import model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Load = tuple[float, float, float, float]
 
@@ -71,8 +75,25 @@ def misfit(newcomer: Newcomer, policy: model.Policy, *, exclusive: bool) -> Kind
     return None if newcomer.template in policy.templates else Kind.DISK
 
 
+def misfits(newcomer: Newcomer, policy: model.Policy, *, exclusive: bool) -> tuple[Kind, ...]:
+    """Everything that `misfit` has the first of, with one bound; with several, what the first has against it."""
+    first = misfit(newcomer, policy, exclusive=exclusive)
+    if first is None or newcomer.template not in policy.templates:
+        return () if first is None else (first,)
+    least, most = policy.bounds[0]
+    found = {
+        *_all_beyond(newcomer, least, -1, exclusive=exclusive),
+        *_all_beyond(newcomer, most, 1, exclusive=exclusive),
+    }
+    return (first, *(kind for kind in Kind if kind in found and kind is not first))
+
+
 def _beyond(newcomer: Newcomer, bound: model.Spec, sign: int, *, exclusive: bool) -> Kind | None:
     """The first thing that is less (-1) or more (1) than a bound allows."""
+    return next(_all_beyond(newcomer, bound, sign, exclusive=exclusive), None)
+
+
+def _all_beyond(newcomer: Newcomer, bound: model.Spec, sign: int, *, exclusive: bool) -> Iterator[Kind]:
     size = newcomer.size
     disks = (size.disk,) if newcomer.disks is None else newcomer.disks
     spindles = size.spindles if exclusive else newcomer.spindle_use
@@ -83,4 +104,4 @@ def _beyond(newcomer: Newcomer, bound: model.Spec, sign: int, *, exclusive: bool
         (Kind.SPINDLES, spindles is None or spindles * sign > bound.spindle_use * sign),
         (Kind.DISKS, newcomer.template is not model.Template.DISKLESS and len(disks) * sign > bound.disks * sign),
     )
-    return next((kind for kind, beyond in compared if beyond), None)
+    return (kind for kind, beyond in compared if beyond)

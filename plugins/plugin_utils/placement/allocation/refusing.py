@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .newcomers import Kind, misfit
+from .newcomers import Kind, misfits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..models import model
     from ..score import columns
@@ -47,9 +47,9 @@ def reason(found: Obstacles, policy: model.Policy) -> str:
     if not left.any():
         return f"{'no two' if found.mirrored else 'none'} of its nodes can be considered"
     exclusive = bool(found.openings.nodes.exclusive[left].all())
-    kind = misfit(found.newcomer, policy, exclusive=exclusive)
-    if kind is not None:
-        return _against_policy(found.newcomer, policy, kind)
+    kinds = misfits(found.newcomer, policy, exclusive=exclusive)
+    if kinds:
+        return _against_policy(found.newcomer, policy, kinds)
     for rule in _as_primary(found):
         if not (left & rule.passed).any():
             return _words(found, rule, left)
@@ -62,12 +62,15 @@ def reason(found: Obstacles, policy: model.Policy) -> str:
     return "its policy does not allow the instance on the nodes with room"
 
 
-def _against_policy(newcomer: Newcomer, policy: model.Policy, kind: Kind) -> str:
+def _against_policy(newcomer: Newcomer, policy: model.Policy, kinds: Iterable[Kind]) -> str:
     if newcomer.template not in policy.templates:
         return f"its policy does not allow the disk template {newcomer.template.value}"
-    field, unit = BOUNDS[kind]
+    return f"its policy allows {' and '.join(_bounds(policy, *BOUNDS[kind]) for kind in kinds)}"
+
+
+def _bounds(policy: model.Policy, field: str, unit: str) -> str:
     bounds = " or ".join(f"{getattr(least, field)} to {getattr(most, field)}" for least, most in policy.bounds)
-    return f"its policy allows {bounds} {unit}"
+    return f"{bounds} {unit}"
 
 
 def _as_primary(found: Obstacles) -> Iterator[Rule]:

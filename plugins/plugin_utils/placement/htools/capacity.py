@@ -64,7 +64,7 @@ class Filling:
             self.openings.spare = spare[self.openings.numbers]
         ratios = np.array([policy.vcpu_ratio for policy in policies])
         self.openings.nodes.vcpu_ratio = ratios[self.openings.nodes.group]
-        here = allowed[self.openings.numbers]
+        here = self._here = allowed[self.openings.numbers]
         self._newcomer = newcomer
         self._failures: failures.Failures | None = None
         if may_fail is not None and not newcomer.template.is_mirrored:
@@ -74,6 +74,23 @@ class Filling:
         self._hopeless: list[Size] = []
         self._obstacles = obstacles.Obstacles(
             self.openings, newcomer, policies=policies, primaries=here, secondaries=here
+        )
+
+    @property
+    def takers(self) -> int:
+        """How many nodes take new instances."""
+        return int(self._here.sum())
+
+    @property
+    def has_places(self) -> bool:
+        """Whether there is a node, or a pair of nodes for mirrored disks, however full."""
+        return bool(self._obstacles.weights.any())
+
+    def barred(self, size: Size) -> tuple[Kind, ...]:
+        """What bars places for an instance of this size, what bars most of them first."""
+        barred = self._obstacles.barred(size)
+        return tuple(kind for kind in _ordered(barred) if barred[kind]) or (
+            (newcomers.Kind.FAILURE,) if self._failures is not None else ()
         )
 
     def standard(self, size: Size, *, most: int | None = None) -> int:

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_MISSING = {
+    newcomers.Kind.MEMORY: "there is too little memory",
+    newcomers.Kind.DISK: "there is too little disk",
+    newcomers.Kind.VCPUS: "there are too few CPUs",
+    newcomers.Kind.FAILURE: "the failure of a node would not be survived",
+    newcomers.Kind.TAGS: "the exclusion tags leave no place",
+    newcomers.Kind.DISKS: "it has too many disks",
+    newcomers.Kind.SPINDLES: "there are too few spindles",
+}
+
+
 @dataclass(frozen=True)
 class Limits:
     """What new instances may take at most; None is not set here. More than a policy allows is never allowed.
@@ -56,11 +67,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What still fits: tiers, the largest first, and how many of the standard size; or why nothing is looked for."""
+    """What still fits: tiers, the largest first, and how many of the standard size; or why nothing is looked for.
+
+    lack: why not even the smallest instance fits, '' where one does.
+    """
 
     tiers: tuple[capacity.Tier, ...] = ()
     standard: int = 0
     refusal: str = ""
+    lack: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,9 +222,10 @@ class _Search:
         if key not in self._found:
             template = self._template(limits, policy)
             filling = self._filling(allowed, policy, template)
+            lack = _lack(filling, policy, template)
             tiers = [tier for size in _largest(policy, limits) for tier in filling.tiered(size)]
             standard = self._filling(allowed, policy, template).standard(_size(policy.std))
-            self._found[key] = Capacity(_merged(tiers), standard)
+            self._found[key] = Capacity(_merged(tiers), standard, lack="" if tiers or standard else lack)
         return self._found[key]
 
     def _filling(self, allowed: tuple[int, ...], policy: model.Policy, template: model.Template) -> capacity.Filling:
@@ -226,6 +242,18 @@ class _Search:
             spare=nodes.t_disk - np.floor(usage * nodes.t_disk),
             may_fail=self._fatal if self._question.accepts_existing and not template.is_mirrored else (),
         )
+
+
+def _lack(filling: capacity.Filling, policy: model.Policy, template: model.Template) -> str:
+    """Why not even the smallest instance that the policy allows fits into an empty filling."""
+    least = _size(policy.bounds[0][0] if policy.bounds else policy.std)
+    if not filling.takers:
+        return "no node takes instances"
+    if not filling.has_places:
+        return f"{template.value} needs two nodes of one group that take instances"
+    kinds = [_MISSING[kind] for kind in filling.barred(least)]
+    told = f"{least.memory} MiB of memory, {least.disk} MiB of disk, {least.vcpus} vcpus"
+    return f"for the smallest ({told}) {' and '.join(kinds) or 'no place is left'}"
 
 
 def _clipped(policy: model.Policy, limits: Limits, *, is_set: Limits) -> model.Policy:

@@ -118,6 +118,30 @@ def test_an_instance_is_changed_and_removed(local: Callable[..., None]) -> None:
     local(act)
 
 
+def test_all_that_is_wrong_with_a_new_instance_is_told_at_once(local: Callable[..., None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        wrong = {**WEB, "name": "a/b", "beparams": {"memory": "x", "vcpus": 0}, "os": "debian", "iallocator": "x"}
+        status, told = await one.refused("POST", "/2/instances", wrong)
+        assert status == 400
+        for part in (
+            "os: there is no playbook ",
+            "name: 'a/b' is no name of an instance",
+            "memory: 'x' is not a whole number",
+            "vcpus: 0 is ",
+            "iallocator: there is no program 'x'",
+        ):
+            assert part in told, part
+        small = {**WEB, "beparams": {"memory": 4}, "disks": [{"size": 20}], "os": "debian"}
+        status, told = await one.refused("POST", "/2/instances", small)
+        assert status == 400
+        assert "os: there is no playbook " in told
+        assert "web1 has no place: " in told
+        assert "its policy allows 128 to 32768 MiB of memory and 1024 to 1048576 MiB a disk" in told
+        assert [each.name for each in current(one).instances.values()] == ["instance1"]
+
+    local(act)
+
+
 REFUSED: list[tuple[tuple[str, str, Any], int, str]] = [
     (("POST", "/2/instances", {**WEB, "name": "instance1"}), 400, "name: there is an instance 'instance1' already"),
     (("POST", "/2/instances", {**WEB, "name": "a/b"}), 400, "name: 'a/b' is no name of an instance"),

@@ -164,6 +164,12 @@ def test_rounds_and_plans_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert shown["plan"]["jobs"] == planned["jobs"]
         assert shown["jobs"] == [job["id"] for job in (await one.ask("GET", "/1/jobs")).json()]
         assert planned["waits_for_round"] is False
+        (whole,) = [(await one.ask("GET", "/1/rounds/1")).json()]
+        assert whole == {**shown, "names": whole["names"]}
+        assert {"node2", "instance1"} <= set(whole["names"].values())
+        for number in (0, 2, 99, -1):
+            assert (await one.refused("GET", f"/1/rounds/{number}"))[0] == 404, "it has not been, or is kept no longer"
+        assert (await one.refused("GET", "/1/rounds/x"))[0] == 400
 
     reach(tmp_path, monkeypatch, act, is_local=False)
 

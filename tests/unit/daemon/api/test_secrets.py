@@ -124,6 +124,7 @@ def paths(one: Reached) -> list[str]:
             "{what}": list(queries.TABLES),
             "{uuid}": [INCIDENT],
             "{node}": ["node2", "node3"],
+            "{number}": [str(entry["round"]) for entry in running.history.last(1, up_to=99)],
         }
         parameter = next((text for text in path.split("/") if text.startswith("{")), "")
         filled = [path.replace(parameter, value) for value in given[parameter]] if parameter else [path]

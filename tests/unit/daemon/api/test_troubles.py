@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.api import snapshots, troubles
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import http_reads
@@ -127,6 +128,93 @@ def test_a_silent_node_says_by_which_setting_nothing_is_done_about_it(
     played(tmp_path, monkeypatch, scene)
 
 
+def test_rejected_reports_are_a_trouble_with_their_node_reason_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        spool = running.where.spool
+        (spool / "node2-17.json").write_bytes(b"{}")
+        await running.intake.take_all()
+        (rejected,) = found(running)
+        assert (rejected.code, rejected.subject, rejected.nodes) == ("reports-rejected", "node2", ("node2",))
+        assert rejected.text.startswith("the reports of node2 have been rejected (unsigned) since 2")
+        (spool / "node2-17.json").write_bytes(b"no JSON")
+        await running.intake.take_all()
+        (rejected,) = found(running)
+        assert "(malformed)" in rejected.text
+        assert rejected.step.startswith("the newest is in ")
+        other = twins.envelope(lab, running.configuration.current.node("node3"), '{"status": "Ok"}')
+        (spool / "node2-18.json").write_bytes(other.replace(b"Ok", b"No"))
+        await running.intake.take_all()
+        (rejected,) = found(running)
+        assert "have been rejected (forged) since " in rejected.text
+        assert "`ansible-playbook -i INVENTORY playbooks/node_agent.yml --limit node2`" in rejected.step
+        later = {"time": running.intake.now.wall + 60.0, "text": "no route to host"}
+        running.intake._heard.unreachable["node2"] = later
+        assert codes(running) == [("node-silent", "node2")], "it has fallen silent since"
+        twins.report(lab, running, "node2", '{"status":"Ok"}')
+        await running.intake.take_all()
+        assert codes(running) == []
+        twins.report(lab, running, "node2", '{"status":"Ok"}', age=-86400.0)
+        await running.intake.take_all()
+        (rejected,) = found(running)
+        assert rejected.text.startswith("the newest report of node2 was rejected (future) at 2")
+        assert rejected.step.startswith("set the clocks of node2 and of the controller right")
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_what_answers_for_a_node_without_its_signature_is_not_mended_by_its_network_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        uuid = running.configuration.current.node("node2").uuid
+        running.intake.seen[uuid] = agents.Seen(unsigned=3, since=5.0, text="it answers with status 404")
+        (silent,) = found(running)
+        assert (silent.code, silent.subject) == ("no-report", "node2")
+        assert silent.text == (
+            "node2 answers without a report that counts since 1970-01-01 00:00:05 UTC: it answers with status 404"
+        )
+        assert "power" not in silent.step
+        assert "journalctl -u roundsman-agent" in silent.step
+        verdict = dead_nodes.Verdict(dead_nodes.Step.WAIT, "its BMC does not answer", "power it off on site")
+        assert found(running, verdicts={uuid: verdict})[0].code == "node-silent", "a verdict comes first"
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_node_without_a_report_is_a_trouble_once_its_report_is_overdue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        now, limit = running.intake.now.wall, running.intake.age_limit
+        node = running.configuration.current.node("node4")
+        await commit(running, membership.NodeStands(node))
+        for ctime, told in ((now - limit + 30, []), (now - limit - 1, [("no-report", "node4")])):
+            cluster = running.configuration.current
+            aged = dataclasses.replace(cluster.nodes[node.uuid], ctime=ctime)
+            seen = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: aged})
+            late = [
+                trouble
+                for trouble in troubles.found(
+                    snapshots.Snapshot(seen), running.intake, running.queue, verdicts={}, copies=()
+                )
+                if trouble.subject == "node4"
+            ]
+            assert [(trouble.code, trouble.subject) for trouble in late] == told
+        (trouble,) = late
+        assert trouble.text.startswith("node4 has not reported since it was added (")
+        assert "playbooks/diagnose.yml --limit node4 --check" in trouble.step
+        twins.report(lab, running, "node4", '{"status":"Ok"}')
+        await running.intake.take_all()
+        assert codes(running) == []
+        running.intake._clock = lambda: now + limit + 60
+        late_text = next(trouble.text for trouble in found(running) if trouble.subject == "node4")
+        assert late_text.startswith("the last report of node4 came at ")
+
+    played(tmp_path, monkeypatch, scene)
+
+
 def test_a_node_that_is_off_with_instances_that_should_run_is_a_trouble_and_an_empty_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +225,28 @@ def test_a_node_that_is_off_with_instances_that_should_run_is_a_trouble_and_an_e
             await commit(running, membership.NodeStands(off))
             assert codes(running) == told
             await commit(running, membership.NodeStands(node))
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_the_step_for_a_node_that_a_job_is_at_work_on_is_to_wait_for_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        cluster = running.configuration.current
+        running.intake._heard.unreachable["node2"] = {"time": 1.0, "text": "no route to host"}
+        node, instance = cluster.node("node2").uuid, cluster.instance("instance1").uuid
+        for opcode in (
+            values.Opcode("power", {"nodes": [node], "on": False}),
+            values.Opcode("failover", {"instance": instance}),
+        ):
+            (silent,) = found(running)
+            assert "power it off with" in silent.step
+            begun = dataclasses.replace(opcode, status=values.Status.RUNNING, started=5.0)
+            running.queue.jobs[7] = dataclasses.replace(twins.job(7, begun), names={instance: "instance1"})
+            (silent,) = found(running)
+            assert (silent.code, silent.step) == ("node-silent", "wait, job 7 is at it: `roundsman jobs watch 7`")
+            del running.queue.jobs[7]
 
     played(tmp_path, monkeypatch, scene)
 

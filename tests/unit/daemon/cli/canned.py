@@ -76,6 +76,12 @@ def answers(*, at_work: bool = True) -> dict[tuple[str, str], bytes]:
         "/1/instances": views.instances(snapshots_of(parts), parts.intake),
         "/1/plan": views.plan(cluster, preview, is_at_work=at_work),
         "/1/jobs": [views.public_job(one) for one in jobs()],
+        "/1/rounds": [
+            _round(3),
+            {"round": 2, "started": None, "plan": None, "jobs": [], "problem": "2.json is damaged"},
+        ],
+        **{f"/1/rounds/{number}": {**_round(number), "names": jobs()[1].names} for number in (1, 3)},
+        **{f"/2/incidents/{entry.uuid}": views.incident(cluster, entry) for entry in cluster.maintenance.incidents},
         "/2/jobs": told,
         **{f"/2/jobs/{one['id']}": one for one in told},
         **{
@@ -86,6 +92,12 @@ def answers(*, at_work: bool = True) -> dict[tuple[str, str], bytes]:
         },
     }
     return {("GET", path): orjson.dumps(value) for path, value in found.items()}
+
+
+def _round(number: int) -> dict[str, Any]:
+    plan = rounds.RoundPlan(jobs=_drafts(), refusals=_refusals(), completed=(MENDED,), failed=((LOST, "job 7 failed"),))
+    told = dataclasses.asdict(plan)
+    return {"round": number, "started": 100.0, "plan": told, "jobs": [RUNNING, 9], "problem": None}
 
 
 def jobs() -> list[values.Job]:
@@ -172,6 +184,9 @@ def _intake(cluster: clusters.Cluster) -> Any:
         is_silent=lambda _uuid: False,
         rejections={"replayed": 2, "unsigned": 1},
         refused={},
+        rejected={},
+        last=lambda _uuid: None,
+        now=types.SimpleNamespace(wall=100.0),
         diagnosed_by=lambda _uuid: None,
         ahead=lambda _uuid: 0.0,
     )

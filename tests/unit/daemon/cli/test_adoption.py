@@ -125,8 +125,13 @@ def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsm
 def test_domains_do_not_start_by_themselves_any_more_when_that_is_asked_for(ansible: Ansible, roundsman: Run) -> None:
     ansible.has(hosts.host(1, STARTED))
     words = ("cluster", "adopt", "-i", str(ansible.inventory), *NEW, "--disable-autostart")
-    assert roundsman(*words, "--dry-run")[0] == 0
+    code, out, _ = roundsman(*words, "--dry-run")
+    assert code == 0
+    assert "By hand" not in out
+    assert "turn it off" not in out
+    assert "1 domain on node1 is not started with its host any more." in out
     assert [one[0] for one in ansible.asked()] == ["adopt.yml"]
+    assert "turn it off with --disable-autostart" in roundsman(*words[:-1], "--dry-run")[1]
     assert roundsman(*words, "--yes")[0] == 0
     assert ansible.asked()[-1][0] == "adopt_autostart.yml"
     assert ansible.asked()[-1][2] == {"node1": [STARTED["uuid"]]}

@@ -57,6 +57,30 @@ def test_limits_of_the_call_are_kept(roundsman: Run, file: Path) -> None:
     assert json.loads(small)["tiered"][0][:3] == [1024, 10240, 1]
 
 
+def test_a_cluster_in_which_nothing_fits_says_what_is_missing_and_which_nodes_are_left_out(
+    roundsman: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small_cluster.make()
+    where = tree.Tree(tmp_path).config
+    where.parent.mkdir(parents=True)
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path))
+    small = {uuid: dataclasses.replace(one, mtotal=64, dtotal=30_000) for uuid, one in made.nodes.items()}
+    drained = {**small, "n2": dataclasses.replace(small["n2"], drained=True)}
+    store.write(where, dataclasses.replace(made, nodes=drained, instances={}))
+    _, out, err = roundsman("capacity")
+    assert "No instance fits, however small: for the smallest (128 MiB of memory, 1024 MiB of disk" in out
+    assert "there is too little memory." in out
+    assert "node2 is left out: it is drained." in err
+    away = {uuid: dataclasses.replace(one, offline=uuid != "n1") for uuid, one in small.items()}
+    store.write(where, dataclasses.replace(made, nodes=away, instances={}))
+    _, out, err = roundsman("capacity")
+    assert "No instance fits, however small: drbd needs two nodes of one group that take instances." in out
+    assert err.count("node10 is left out: it is offline.") == 1
+    none = {uuid: dataclasses.replace(one, offline=True) for uuid, one in small.items()}
+    store.write(where, dataclasses.replace(made, nodes=none, instances={}))
+    assert "No instance fits, however small: no node takes instances." in roundsman("capacity")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -54,6 +54,7 @@ def test_status_shows_incidents_the_round_refusals_and_what_is_silent(daemon: St
     assert "set node2 offline (after 11)" in out
     assert "1024 MiB on node1" in out
     assert words(out, "replayed") == ["replayed", "2"]
+    assert "The newest of them, each with its reason, are in /var/lib/roundsman/rejected." in out
     assert "connection refused" in out
 
 

@@ -37,6 +37,31 @@ def test_silence_is_never_called_health() -> None:
     assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
 
 
+def test_a_node_that_has_not_reported_has_no_reports_to_go_by_and_says_how_often_it_is_asked() -> None:
+    value = told("node6")
+    value["node"]["unreachable"] = None
+    said = text(value | {"by_hand": None, "report_interval": 60.0})
+    assert "It has not reported yet. This is no sign of health. It is asked every 60 s." in said
+    assert "By its reports" not in said
+    assert said.endswith("What you do next:\n  Wait for its first report")
+    said = text(value | {"by_hand": None, "report_interval": None})
+    assert "Nobody asks it, because `diagnose_interval` is 0." in said
+
+
+def test_rejected_reports_of_a_node_are_told_with_their_remedy() -> None:
+    step = "apply the role node_agent to node6 again"
+    unheard = {
+        "code": "reports-rejected",
+        "text": "the reports of node6 have been rejected (forged) since 10:00",
+        "step": step,
+    }
+    value = told("node6")
+    said = text(value | {"by_hand": None, "unheard": unheard, "report_interval": 60.0})
+    assert "The reports of node6 have been rejected (forged) since 10:00." in said
+    assert f"  A{step[1:]}" in said.partition("What you do next:")[2]
+    assert "Wait for its first report" not in said
+
+
 def test_a_clock_that_is_ahead_is_told() -> None:
     assert "The clock of node1 is ahead." in text({**told("node1"), "clock": ["The clock of node1 is ahead"]})
 
@@ -112,7 +137,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     said = "\n".join(
         explanation.instance_sentences(value | {"is_down": False, "failover": refused, **AT_WORK}, now=200.0)
     )
-    assert "instance2 is degraded since 10:00." in said, "what is known stays"
+    assert "instance2 is degraded since 10:00; job 6 is at it." in said, "what is known stays"
     assert MOVING in said
     assert "repair-disks" not in said
     assert "power node1 off" not in said
@@ -144,11 +169,55 @@ def test_an_object_that_a_job_is_changing_has_that_job_and_no_step_against_it() 
     value = told("node1") | {"degraded": [PARTED], "failovers": [refused]}
     said = text(value | AT_WORK)
     assert MOVING in said
-    assert "instance2 is degraded since 10:00." in said
+    assert "instance2 is degraded since 10:00; job 6 is at it." in said
     assert "power node1 off" not in said
     assert said.endswith(WAIT)
     other = PARTED | {"instance": "instance3"}
     assert text(value | AT_WORK | {"degraded": [PARTED, other]}).endswith(f"What you do next:\n  R{STEP[1:]}")
+
+
+def test_a_refusal_and_a_verdict_about_what_a_job_is_changing_name_the_job_and_no_way_out() -> None:
+    value = told("node2")
+    value["refusals"] = [{"subject": "instance2", "reason": "node1 has no room", "unblock": "`roundsman x`"}]
+    said = text(value | AT_WORK)
+    assert "Refused for instance2: node1 has no room. Job 6 is at it." in said
+    assert "roundsman x" not in said.partition("What you do next:")[0]
+    silent = {"step": "wait", "reason": "its BMC is silent too", "unblock": "a check on site"}
+    busy = [{"job": 6, "subject": "node1", "what": "power node1 off", "since": 80.0}]
+    said = text(told("node1") | {"silent": silent, "at_work": busy})
+    assert "Its BMC is silent too; next: wait; job 6 is at it." in said
+    assert "a check on site" not in said
+    assert said.endswith(WAIT)
+
+
+def test_nobody_powers_a_node_on_or_off_while_a_job_fails_its_instances_over() -> None:
+    value = told("node1") | {"by_hand": "node1 is off and is the primary of instance2: power it on, or fail over"}
+    assert "power it on" in text(value)
+    over = [{"job": 6, "subject": "instance2", "what": "fail instance2 over", "since": 80.0}]
+    said = text(value | {"at_work": over})
+    assert "power it on" not in said
+    assert said.endswith(WAIT)
+    said = text(value | {"at_work": [over[0] | {"subject": "instance1"}]})
+    assert "power it on" in said, "instance1 has only its secondary there"
+
+
+def test_why_an_earlier_job_failed_is_no_advice_while_another_one_is_at_it() -> None:
+    value: dict[str, Any] = {
+        "failing": [],
+        "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
+        **dict.fromkeys(("moving", "parted", "being_made", "split", "failover")),
+        "not_outdated": "node2 reports its replica as UpToDate: compare it",
+        "broken_off": {"job": 5, "text": "start it: `roundsman instance start instance2`"},
+        "is_down": False,
+        "failed_disks": [],
+        "replicas": [],
+        "at_work": [],
+    }
+    said = "\n".join(explanation.instance_sentences(value, now=200.0))
+    assert "Job 5 did not succeed: start it" in said
+    said = "\n".join(explanation.instance_sentences(value | AT_WORK, now=200.0))
+    assert "Job 5" not in said
+    assert "compare it" not in said
 
 
 def test_a_node_whose_role_a_job_is_changing_has_no_step_of_its_own() -> None:

@@ -29,6 +29,19 @@ CONSOLE = {
 }
 
 
+def test_all_sizes_and_pairs_that_cannot_be_read_are_told_at_once(daemon: StandIn, roundsman: Run) -> None:
+    code, _, err = roundsman(
+        *("instance", "add", "web1", "-t", "drbd", "-s", "20X,1G", "-m", "much", "-H", "vnc", "--net", "br0,mac")
+    )
+    assert code == 1
+    assert err == (
+        "roundsman: '20X' is no size: write it as 10G, 512M or a number of MiB; "
+        "'mac' is no parameter: write NAME=VALUE; "
+        "'much' is no size: write it as 10G, 512M or a number of MiB; 'vnc' is no parameter: write NAME=VALUE\n"
+    )
+    assert daemon.requests == []
+
+
 @pytest.mark.parametrize(
     ("command", "asked"),
     [

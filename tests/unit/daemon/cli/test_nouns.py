@@ -76,6 +76,65 @@ def test_an_object_is_shown_a_field_a_line(daemon: StandIn, roundsman: Run) -> N
     assert json.loads(roundsman("group", "info", "b", "-o", "json")[1]) == found
 
 
+def test_an_incident_is_shown_with_its_jobs_what_is_refused_and_the_next_step(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("GET", "/2/incidents/3f2a", json.loads(canned.answers()["GET", f"/2/incidents/{canned.BROKEN}"]))
+    code, out, err = roundsman("incident", "info", "3f2a")
+    assert (code, err) == (0, "")
+    shown = [" ".join(line.split()) for line in out.splitlines()]
+    assert f"Incident {canned.BROKEN}" in shown
+    assert {"Node node2", "Asks for evacuate", "Status pending"} <= set(shown)
+    assert any("fan 3 stands still" in line for line in shown)
+    assert any(line.startswith("11 running ") for line in shown)
+    assert "Refused for instance2: node1 has no room. What would unblock it: 1024 MiB on node1." in out
+    assert "  migrating" not in out
+    assert out.endswith(
+        "What you do next:\n  Wait: incident 3f2a91c0 is worked on. To have it ignored: "
+        "`roundsman incident cancel 3f2a91c0`\n"
+    )
+    assert roundsman("incident", "info", "3f2a", "-o", "json")[1].startswith('{"id":')
+
+
+def test_a_failed_incident_is_shown_with_jobs_that_are_gone_and_how_it_is_retried(
+    daemon: StandIn, roundsman: Run
+) -> None:
+    out = roundsman("incident", "info", canned.LOST)[1]
+    assert "Because" in out
+    assert "Job 7 is not in the queue any more." in out
+    assert "then retry: `roundsman incident ack c0ffee00`" in out
+    daemon.put("GET", f"/2/incidents/{canned.LOST}", None)
+    del daemon.answers["GET", f"/2/incidents/{canned.LOST}"]
+    assert roundsman("incident", "info", canned.LOST)[0] == 1
+
+
+def test_rounds_are_listed_with_how_far_their_jobs_are(daemon: StandIn, roundsman: Run) -> None:
+    out = roundsman("round", "list")[1]
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["ROUND", "STARTED", "JOBS", "REFUSED", "WHAT"]
+    assert " ".join(rows[1]).endswith("2: 1 running, 1 archived 1 moving instance1 away; node2 is empty")
+    assert rows[2][:2] == ["2", "-"]
+    assert roundsman("round", "list", "-o", "json")[1].startswith('[{"round":3,')
+    several = {"jobs": [{"reason": f"evacuating node2: moving {name} away"} for name in ("a", "b")], "refusals": []}
+    daemon.put("GET", "/1/rounds", [{"round": 4, "started": 1.0, "plan": several, "jobs": [], "problem": None}])
+    assert roundsman("round", "list")[1].splitlines()[1].endswith("  evacuating node2"), "what for, once"
+    assert "2.json is damaged" in out
+
+
+def test_a_round_is_shown_with_its_jobs_refusals_and_ends_of_incidents(daemon: StandIn, roundsman: Run) -> None:
+    out = roundsman("round", "info", "1")[1]
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith(("11 ", "9 "))] == [
+        ["11", "running"],
+        ["9", "archived"],
+    ]
+    assert "migrate instance1 from node2 to node1" in out
+    assert "instance2  node1 has no room  1024 MiB on node1" in out
+    assert "Incident 77be01d4 is complete." in out
+    assert "Incident c0ffee00 fails: job 7 failed." in out
+    assert roundsman("round", "info") == roundsman("round", "info", "3"), "the newest"
+    daemon.put("GET", "/1/rounds", [])
+    assert roundsman("round", "info")[1] == "No round has been yet.\n"
+    assert roundsman("round", "list")[1] == "No round has been yet.\n"
+
+
 def test_incident_ids_are_short_in_tables_and_whole_in_json(daemon: StandIn, roundsman: Run) -> None:
     assert canned.BROKEN not in roundsman("incident", "list")[1]
     assert "3f2a91c0" in roundsman("incident", "list")[1]

@@ -19,12 +19,14 @@ def _node(name: str, free: int) -> model.Node:
     return model.Node(name, GROUP.uuid, 8192, 1024, free, 100000, 50000, 8)
 
 
+INSTANCE = model.Instance("large", 4096, 10240, 1, "running", auto_balance=True, primary="node-a", secondary="node-b")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Two instances on node-a with replicas on node-b, which has room for one of them."""
-    large = model.Instance("large", 4096, 10240, 1, "running", auto_balance=True, primary="node-a", secondary="node-b")
-    small = replace(large, name="small", memory=1024)
-    cluster = model.Model((GROUP,), (_node("node-a", 2048), _node("node-b", 4608)), (large, small))
+    small = replace(INSTANCE, name="small", memory=1024)
+    cluster = model.Model((GROUP,), (_node("node-a", 2048), _node("node-b", 4608)), (INSTANCE, small))
     found = tmp_path / "cluster.data"
     found.write_text(text_format.write(cluster))
     return found
@@ -37,6 +39,19 @@ def test_a_failure_that_is_not_survived_is_told_with_what_is_missing(roundsman: 
     assert line.split()[:2] == ["node-a", "1"]
     assert "node-b lacks 513 MiB" in line
     assert "small has no room on node-b: 1024 MiB needed, 512 MiB free" in line
+
+
+def test_one_reason_of_many_instances_is_told_once(roundsman: Run, file: Path) -> None:
+    alone = [replace(INSTANCE, name=f"web{number}", secondary="") for number in range(1, 6)]
+    own = replace(INSTANCE, name="db1", secondary="", template=model.Template.FILE)
+    cluster = model.Model((GROUP,), (_node("node-a", 4608), _node("node-b", 4608)), (*alone, own))
+    file.write_text(text_format.write(cluster))
+    _status, out, _err = roundsman("n1", "--text", str(file))
+    (line,) = out.splitlines()[1:]
+    assert line.split("  ")[-1].strip() == (
+        "web1, web2 and 3 more have no other replica: their disks are drbd on node-a; "
+        "db1 has no other replica: its disks are file on node-a"
+    )
 
 
 def test_when_all_failures_are_survived_it_says_so(roundsman: Run, file: Path) -> None:

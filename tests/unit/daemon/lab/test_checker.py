@@ -375,8 +375,9 @@ def test_an_instance_that_is_down_needs_a_reason_that_is_shown(lab: world.Lab) -
         explained(silent={"reason": "its agent has not answered"}),
         explained(by_hand="power it off"),
         explained(failovers=["it cannot fail over"]),
+        explained(unheard={"text": "its reports are rejected"}),
     ]
-    assert [checker.check(lab, explain=lambda _, told=told: told) for told in reasons] == [[], [], []]  # type: ignore[misc]
+    assert [checker.check(lab, explain=lambda _, told=told: told) for told in reasons] == [[]] * 4  # type: ignore[misc]
     lab.node("node2").set_power(True)
     assert checker.check(lab, explain=lambda _: explained(silent={"reason": "it has not answered"})) == wrong
     ordered(lab, "startup", text="no memory")

@@ -133,6 +133,26 @@ def test_the_floor_survives_a_restart(one: Spooled) -> None:
     assert one.intake.rejections == {"replayed": 1}
 
 
+def test_what_was_rejected_of_a_node_that_was_asked_is_noted_until_a_report_counts(one: Spooled) -> None:
+    uuid, first = one.node().uuid, one.now
+    one.drop(b"{}", "node2-17.json")
+    one.drop(b"{}", "somebody-17.json")
+    one.take()
+    one.now += 60
+    one.drop(twins.envelope(one.lab, one.node("node3"), OK).replace(b"Ok", b"No"), "node2-18.json")
+    one.take()
+    assert list(one.intake.rejected) == [uuid]
+    noted = one.intake.rejected[uuid]
+    assert (noted.reason, noted.since, noted.at, noted.times) == ("forged", first, one.now, 2)
+    assert "signature" in noted.text
+    one.report()
+    assert one.intake.rejected == {}
+    one.drop((one.where.reports / f"{uuid}.json").read_bytes(), "node2-19.json")
+    one.take()
+    assert one.intake.rejections["replayed"] == 1
+    assert one.intake.rejected == {}, "the same report once more is no trouble"
+
+
 DAY, HOUR = 86400.0, 3600.0
 OK = '{"status": "Ok"}'
 

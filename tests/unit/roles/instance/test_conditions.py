@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import changes, left_replicas, recording
 
 from tests.unit.roles import role_tasks
@@ -387,7 +388,21 @@ def test_each_node_answers_before_anything_of_an_instance_is_removed(file: str, 
     )
 
 
-AS_THEY_SHALL_BE = "Have the disks of the instance as they shall be there"
+AS_THEY_SHALL_BE = "Work on disks: {{ instance_disks_work }}"
+
+
+def test_the_name_of_a_step_says_what_is_done_to_which_disks_on_which_node() -> None:
+    member = {"uuid": "n3", "name": "node3"}
+    for state in disks.State:
+        known = {**GUARDED, "instance_disks_state": state.value, "instance_member": member}
+        told = role_tasks.value("instance", "{{ instance_disks_work }}", known)
+        assert told.endswith(f"of {DRBD['name']} on node3"), told
+    known |= {"instance_disks_state": "standby", "instance": {**DRBD, "disks": [{"size": 1}]}}
+    assert (
+        role_tasks.value("instance", "{{ instance_disks_work }}", known) == f"demote disk 0 of {DRBD['name']} on node3"
+    )
+    known["instance"] = {**DRBD, "disks": [{"size": 1}] * 3}
+    assert "disks 0 to 2 of" in role_tasks.value("instance", "{{ instance_disks_work }}", known)
 
 
 @pytest.mark.parametrize(
