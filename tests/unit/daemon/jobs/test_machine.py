@@ -206,12 +206,15 @@ class Machine(RuleBasedStateMachine):
             assert job.status is self.ended[number], "what has ended stays so"
         elif job.is_final:
             self.ended[number] = job.status
+        is_next = True
         for other, accepted in model.depends:
             end = found[other].status
             if job.has_begun and job.status is not values.Status.CANCELED:
                 met = end in values.FINAL and (not accepted or end in accepted)
                 assert met or job.status is values.Status.ERROR
-            if end in values.FINAL and accepted and end not in accepted:
+            # As in Ganeti they are looked at in their order, up to the first that has not ended.
+            is_next = is_next and end in values.FINAL
+            if is_next and accepted and end not in accepted:
                 assert job.is_final, "it can never start, and says so"
 
     def _check_order(self, found: dict[int, values.Job], working: list[int]) -> None:
