@@ -56,7 +56,7 @@ FREQUENT: dict[str, Often] = {
     "running_by_status": Often({}, ("move", "cancel", "kill")),
     "lone_job_unsynced": Often({"power-loss-at-sync": 0.01}, ("tag", "power-loss")),
     "reader_failed": Often({"agents": 1.0, "bmc-reader-fails": 0.3}, ("node-fails", "node-returns")),
-    "numbers_not_promised": Often({"sync-fails": 0.25}, ("evacuate", "tag"), every=3, first=4),
+    "numbers_not_promised": Often({"sync-fails": 0.1}, ("evacuate", "tag"), every=3, first=5),
     "commands_forgotten": Often(
         {"agents": 1.0, "fences": 1.0, "process-hangs": 0.3},
         ("node-fails", "untag", "untag", "kill", "untag", "untag"),

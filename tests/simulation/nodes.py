@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.lab.world import OK
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import collected, reports, signing, votes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.disks import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import voting
 
 from tests.simulation import sides
 from tests.simulation.followers import Followed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tests.simulation.modules import Module
@@ -289,3 +291,24 @@ def diagnosis(status: str, number: int) -> str:
     if status == "live-repair":
         told["command"] = "repair"
     return json.dumps(told)
+
+
+def ssh_votes(world: World) -> Callable[..., Any]:
+    """As `ssh_votes.SshVotes`: nodes say over SSH whom they follow, one after the other; who is silent says nothing."""
+
+    def made(*_: Any, **__: Any) -> Any:
+        async def ask(_: Any, asked: Sequence[Any], question: Callable[[str], votes.Question]) -> voting.Poll:
+            poll = voting.Poll()
+            for each in asked:
+                await asyncio.sleep(_on_way(world))
+                node, put = world.nodes.get(each.uuid), question(each.uuid)
+                if node is not None and node.answers:
+                    given = node.followed.answer(votes.sealed_question(put, key=node.key, now=int(world.now)))
+                    poll.answers[each.uuid] = dataclasses.replace(
+                        votes.answer(given, key=node.key, asked=put), heard=None
+                    )
+            return poll
+
+        return ask
+
+    return made

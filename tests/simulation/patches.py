@@ -164,6 +164,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch("os", "rename", _renamed("rename"), "the same; a file that gets a name in the spool is told of"),
     Patch("asyncio", "open_connection", nodes.open_connection, "the network has the nodes of the world"),
     Patch(f"{PACKAGE}.daemon.service", "Reader", nodes.reader, "it read BMCs in a process of its own"),
+    Patch(f"{PACKAGE}.daemon.service", "SshVotes", nodes.ssh_votes, "it asked nodes by a play"),
     Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
     Patch(f"{PACKAGE}.daemon.writing:Writer", "_submit", threads.in_order, "the same, one after the other"),
     Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),
