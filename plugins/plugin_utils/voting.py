@@ -75,11 +75,14 @@ async def ask(
     enough = asyncio.create_task(has_enough.wait())
     everybody = asyncio.gather(*workers)
     ends: list[asyncio.Future[Any]] = [everybody, enough]
-    await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for task in (enough, *workers):
-        task.cancel()
-    ended = await asyncio.gather(*workers, return_exceptions=True)
-    await asyncio.gather(enough, everybody, return_exceptions=True)
+    try:
+        await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        # Who asks may be canceled, too.
+        for task in (enough, *workers):
+            task.cancel()
+        ended = await asyncio.gather(*workers, return_exceptions=True)
+        await asyncio.gather(enough, everybody, return_exceptions=True)
     for error in ended:
         if isinstance(error, Exception):
             raise error
