@@ -15,11 +15,12 @@ from tests.unit import small_cluster
 def test_who_is_canceled_while_nodes_are_silent_leaves_no_question_on_its_way(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    on_their_way = 0
+    on_their_way, is_asked = 0, asyncio.Event()
 
     async def silent(*_: Any, **__: Any) -> tuple[int, bytes]:
         nonlocal on_their_way
         on_their_way += 1
+        is_asked.set()
         try:
             await asyncio.Event().wait()
             raise AssertionError
@@ -29,8 +30,7 @@ def test_who_is_canceled_while_nodes_are_silent_leaves_no_question_on_its_way(
     async def scenario() -> None:
         nodes = [*small_cluster.make().nodes.values()]
         asking = asyncio.create_task(voting.ask(nodes, 1817, key=b"key", seconds=60))
-        while on_their_way < len(nodes):
-            await asyncio.sleep(0)
+        await is_asked.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
