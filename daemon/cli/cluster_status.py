@@ -150,6 +150,10 @@ def pause(ctx: typer.Context, reason: Reason, *, limit: For = None) -> None:
     """Start no more rounds until `resume`, or for a time; jobs which are submitted already go on."""
     if not reason.strip():
         raise typer.BadParameter("say why, in a few words", param_hint="REASON")
+    if limit == 0:
+        raise typer.BadParameter(
+            "a pause takes at least a second; leave --for out for one without an end", param_hint="--for"
+        )
     with client.find_daemon(ctx) as daemon:
         paused = daemon.put("2", "pause", body={"reason": reason, **({"seconds": limit} if limit else {})})["paused"]
     output.line(f"Maintenance is paused: {paused}. It goes on {'then, or ' if limit else ''}with `roundsman resume`.")

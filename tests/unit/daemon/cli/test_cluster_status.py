@@ -188,6 +188,7 @@ def test_pause_and_resume_tell_the_daemon(daemon: StandIn, roundsman: Run) -> No
     pauses = [{"reason": "new switch"}, {"reason": "new switch", "seconds": 5400}, {"reason": ""}]
     assert daemon.asked("PUT") == [("/2/pause", pause) for pause in pauses]
     assert roundsman("pause", "new switch", "--for", "2d")[0] != 0
+    assert roundsman("pause", "new switch", "--for", "0")[0] != 0, "no pause without an end"
     assert len(daemon.asked("PUT")) == 3
 
 
