@@ -21,6 +21,8 @@ NAME, LOOKUP = "tasks.jsonl", "lookup"
 """The log in the folder of a run, and the folder of the look after a lost one, which has a log too."""
 LONGEST_TEXT = 500
 FULL = 100.0
+LONGEST_WAIT = 30 * 86400.0
+"""Seconds; what would take longer hardly moves, and no time is told."""
 MOST_LINES = 10_000
 ENDINGS = {
     "runner_on_ok": "ok",
@@ -65,14 +67,15 @@ class Writer:
         shares = _shares(data.get("res", {}))
         if not shares:
             return
-        host, task, now, least = _host(data), str(data.get("task", "")), time.time_ns() / 1e9, min(shares)
+        host, task, now, least = _host(data), str(data.get("task", "")), time.monotonic(), min(shares)
         since, before = self._begun.setdefault((host, task), (now, least))
         named = [
             f"disk {place} {'is ' * (not place)}{share:.0f} %{' in sync' * (not place)}"
             for place, share in enumerate(shares)
         ]
         left = (FULL - least) * (now - since) / (least - before) if least > before else None
-        text = ", ".join([*named, *([] if left is None else [f"expected to take {left / 60:.0f} min more"])])
+        is_told = left is not None and left < LONGEST_WAIT
+        text = ", ".join([*named, *([f"expected to take {left / 60:.0f} min more"] if is_told else [])])
         self.tell("progress", host=host, task=task, text=text)
 
     def tell(self, kind: str, *, host: str = "", task: str = "", text: str = "", seconds: float | None = None) -> None:

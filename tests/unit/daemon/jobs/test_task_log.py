@@ -23,7 +23,7 @@ def test_a_wait_for_copies_tells_the_percent_of_each_disk_and_how_long_it_still_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("time.time_ns", lambda: int(now * 1e9))
+    monkeypatch.setattr("time.monotonic", lambda: now)
     log = task_log.Writer(tmp_path)
     log.event(retried(10.0, 100.0))
     now += 60
@@ -49,3 +49,19 @@ def test_other_retries_and_answers_that_nodes_make_up_are_no_progress(tmp_path: 
     log.event(retried(0.0))
     texts = [entry[3] for entry in task_log.entries(tmp_path, first=1)]
     assert texts == [f"node2: {TASK}: disk 0 is 0 % in sync"] * 2
+
+
+def test_a_clock_that_is_set_back_makes_no_wait_negative_and_a_crawl_is_no_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall, monotonic = 5000.0, 10.0
+    monkeypatch.setattr("time.time_ns", lambda: int(wall * 1e9))
+    monkeypatch.setattr("time.monotonic", lambda: monotonic)
+    log = task_log.Writer(tmp_path)
+    log.event(retried(10.0))
+    wall, monotonic = 1000.0, 70.0
+    log.event(retried(20.0))
+    log.event(retried(10.0001))
+    texts = [entry[3] for entry in task_log.entries(tmp_path, first=1)]
+    assert texts[1].endswith("20 % in sync, expected to take 8 min more")
+    assert texts[2].endswith("10 % in sync"), "years say nothing"
