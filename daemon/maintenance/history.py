@@ -102,8 +102,9 @@ class History:
         if number not in self._numbers():
             raise errors.NotFound(f"round {number} is not kept: those of the last {KEPT} are")
         row = self._row(number)
-        names = {} if row["problem"] else self._content(number)["jobs"]
-        return {**row, "names": {uuid: name for job in names for uuid, name in job["names"].items()}}
+        jobs = () if row["problem"] else self._content(number)["jobs"]
+        # Jobs of old rounds have none.
+        return {**row, "names": {uuid: name for job in jobs for uuid, name in job.get("names", {}).items()}}
 
     def recover(self) -> None:
         """Damaged files that a person removed fail no longer."""

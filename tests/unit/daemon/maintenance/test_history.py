@@ -48,6 +48,16 @@ def test_a_round_that_was_never_committed_is_not_shown(tmp_path: Path) -> None:
     assert one.last(1, up_to=2) == [{"round": 2, "started": 1.0, "plan": {"n": 2}, "jobs": [7], "problem": None}]
 
 
+def test_a_round_whose_jobs_have_no_names_is_shown_without_them(tmp_path: Path) -> None:
+    one = history.History(tmp_path)
+    one.write(1, started=1.0, plan={}, jobs=(JOB,))
+    assert one.one(1)["names"] == {"n1": "node1"}
+    old = {"round": 2, "started": 1.0, "plan": {}, "jobs": [{"id": 7}]}
+    (tmp_path / "2.json").write_text(json.dumps(old))
+    assert one.last(1, up_to=2)[0]["jobs"] == [7]
+    assert one.one(2)["names"] == {}
+
+
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"jobs": [{"id": "x"}]}'])
 def test_a_missing_or_damaged_round_is_told_of(tmp_path: Path, content: bytes | None) -> None:
     one = history.History(tmp_path)
