@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BACKEND = {"memory": "memory", "maxmem": "memory", "vcpus": "vcpus", "auto_balance": "auto_balance"}
 BACKEND["spindle_use"] = "spindle_use"
 """What Ganeti calls the backend's parameters, and our fields; there is one memory here."""
-AUTO = frozenset({"", "auto", "generate"})
+AUTO = ("auto", "generate")
 ALIKE = ("disk_template", "memory", "vcpus", "hypervisor")
 
 
@@ -202,7 +202,9 @@ def _fields(cluster: clusters.Cluster, body: Create) -> dict[str, Any]:
         "name": body.name or body.instance_name,
         "disk_template": body.disk_template,
         "disks": sizes,
-        "nics": [{**nic, "mac": _mac() if nic.get("mac", "") in AUTO else nic["mac"]} for nic in body.nics],
+        "nics": [
+            {**nic, "mac": nic["mac"] if nic.get("mac") and nic["mac"] not in AUTO else _mac()} for nic in body.nics
+        ],
         "hypervisor": body.hypervisor or instance_making.usual_hypervisor(cluster),
         "hvparams": body.hvparams,
         "tags": body.tags,

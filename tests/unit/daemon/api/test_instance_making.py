@@ -163,6 +163,7 @@ REFUSED: list[tuple[tuple[str, str, Any], int, str]] = [
     (("POST", "/2/instances", {**WEB, "os": "debian"}), 400, "os: there is no playbook "),
     (("POST", "/2/instances", {**WEB, "os_playbook": "x.yml"}), 400, "os_playbook: 'x.yml' is no absolute path"),
     (("POST", "/2/instances", {**WEB, "nics": [{"mac": "x"}]}), 400, "nics/0/mac: 'x' is not a MAC address"),
+    (("POST", "/2/instances", {**WEB, "nics": [{"mac": ["x"]}]}), 400, "nics/0/mac: ['x'] is not a MAC address"),
     (("PUT", "/2/instances/instance1/modify", {}), 400, "Please pass at least one modification"),
     (("PUT", "/2/instances/instance1/modify", {"beparams": {"memory": 0}}), 400, "memory: 0 is not a whole"),
     (("DELETE", "/2/instances/nothing", {}), 404, "there is no instance 'nothing'"),
