@@ -109,7 +109,8 @@ def _nodes(
         verdict = verdicts.get(node.uuid)
         is_judged = verdict is not None and bool(verdict.reason)
         if why is not None and not is_judged:
-            yield Trouble(why.code, node.name, (node.name,), why.text, why.step)
+            trouble = Trouble(why.code, node.name, (node.name,), why.text, why.step)
+            yield _unless_at_work(trouble, [working[node.uuid]] if node.uuid in working else [])
             continue
         if is_asked and not intake.is_silent(node.uuid):
             continue

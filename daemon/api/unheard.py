@@ -87,9 +87,10 @@ def _overdue(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> 
     if last is not None:
         if intake.is_current(node.uuid):
             return None
-        what = (
-            f"the last report of {node.name} came at {replica_texts.clock(last.accepted)}, and counts for {limit:.0f} s"
-        )
+        at = replica_texts.clock(last.accepted)
+        what = f"the last report of {node.name} came at {at}, and counts for {limit:.0f} s"
+        if not last.is_dated:
+            what = f"the clock was set back since the last report of {node.name} came, so its age is not known"
     elif intake.now.wall - node.ctime <= limit:
         return None
     else:

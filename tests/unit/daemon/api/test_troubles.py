@@ -164,6 +164,36 @@ def test_rejected_reports_are_a_trouble_with_their_node_reason_and_remedy(
     played(tmp_path, monkeypatch, scene)
 
 
+def test_reports_that_do_not_come_while_a_job_is_at_work_on_their_node_are_no_work_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(_lab: Any, running: service.Service) -> None:
+        (running.where.spool / "node2-17.json").write_bytes(b"{}")
+        await running.intake.take_all()
+        node = running.configuration.current.node("node2").uuid
+        power = values.Opcode("power", {"nodes": [node], "on": False}, status=values.Status.RUNNING, started=5.0)
+        running.queue.jobs[7] = twins.job(7, power)
+        (rejected,) = found(running)
+        assert (rejected.code, rejected.step) == ("reports-rejected", "wait, job 7 is at it: `roundsman jobs watch 7`")
+        del running.queue.jobs[7]
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_report_whose_age_a_step_of_the_clock_took_is_not_said_to_be_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        twins.report(lab, running, "node2", '{"status":"Ok"}')
+        await running.intake.take_all()
+        running.intake._heard.follow_clock(now=running.intake.now.wall - 10_000.0)
+        (unknown,) = [trouble for trouble in found(running) if trouble.subject == "node2"]
+        assert unknown.code == "no-report"
+        assert unknown.text == "the clock was set back since the last report of node2 came, so its age is not known"
+
+    played(tmp_path, monkeypatch, scene)
+
+
 def test_what_answers_for_a_node_without_its_signature_is_not_mended_by_its_network_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
