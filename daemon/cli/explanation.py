@@ -45,7 +45,7 @@ def incident_sentences(told: dict[str, Any], incident: dict[str, Any], *, missin
         *(f"Job {number} is not in the queue any more." for number in sorted(missing)),
         *(_refusal(refusal, job=busy.get(refusal["subject"])) for refusal in refusals),
         *_planned([job for job in told["planned"] if job["incident"] == uuid]),
-        *_steps(list(_for_incidents(mine))),
+        *(_wait(_of_node(told)) if told["node"]["name"] in busy else _steps(list(_for_incidents(mine)))),
     ]
 
 
@@ -92,9 +92,22 @@ def _at_work(jobs: list[dict[str, Any]], *, now: float) -> Iterator[str]:
 
 def _wait(jobs: list[dict[str, Any]]) -> list[str]:
     """What a person does about an object that jobs are changing: nothing yet."""
+    return _steps([_until_ended(jobs)])
+
+
+def _until_ended(jobs: list[dict[str, Any]]) -> str:
     numbers = list(dict.fromkeys(str(job["job"]) for job in jobs))
-    watch = f"`roundsman jobs watch {numbers[0]}`"
-    return _steps([f"Wait until job {wording.enumerated(numbers)} has ended: {watch}"])
+    return f"Wait until job {wording.enumerated(numbers)} has ended: `roundsman jobs watch {numbers[0]}`"
+
+
+def _of_node(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that are changing the node itself."""
+    return [job for job in told["at_work"] if job["subject"] == told["node"]["name"]]
+
+
+def _on_primaries(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that are changing instances whose primary is the node; what fails them over needs the node as it is."""
+    return [job for job in told["at_work"] if job["subject"] in told["node"]["primaries"]]
 
 
 def _busy(told: dict[str, Any]) -> dict[str, int]:
@@ -364,7 +377,12 @@ def _waits(incident: dict[str, Any], told: dict[str, Any]) -> str:
     refused = [other for other in told["refusals"] if other.get("incident") == incident["uuid"]]
     if not refused:
         return f"Incident {short} waits for the next round"
-    cures = dict.fromkeys(other["unblock"] for other in refused if other["unblock"])
+    busy = _busy(told)
+    idle = [other for other in refused if other["subject"] not in busy]
+    if not idle:
+        job = busy[refused[0]["subject"]]
+        return f"Incident {short} waits, and job {job} is at it: `roundsman jobs watch {job}`"
+    cures = dict.fromkeys(other["unblock"] for other in idle if other["unblock"])
     return f"Incident {short} waits; what would unblock it: {'; '.join(cures) or 'nothing'}"
 
 
@@ -372,6 +390,9 @@ def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
     bad = [job for job in told["jobs"] if job["id"] in incident["jobs"] and job["status"] == "error"]
     if bad:
         yield f"See what went wrong: `roundsman jobs info {bad[0]['id']}`"
+    if at_work := _on_primaries(told):
+        yield _until_ended(at_work)
+        return
     node = told["node"]
     steps = [step for job in bad for step in job["opcodes"]]
     if node["powered"] and any(step["kind"] == "failover" and step["status"] == "error" for step in steps):
@@ -386,8 +407,8 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         yield capitals.capitalized(remedy)
     is_open = any(incident["repair-status"] in {"noted", "pending"} for incident in told["incidents"])
     is_failed = any(incident["repair-status"] == "failed" for incident in told["incidents"])
-    # Where silent nodes are judged, the verdict has the next step; what fails instances over needs the node as it is.
-    is_failing_over = not _busy(told).keys().isdisjoint(node["primaries"])
+    # Where silent nodes are judged, the verdict has the next step.
+    is_failing_over = bool(_on_primaries(told))
     step = told["by_hand"] if told["silent"] is None and not is_failing_over else None
     if step is not None:
         yield step

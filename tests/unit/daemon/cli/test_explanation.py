@@ -201,6 +201,42 @@ def test_nobody_powers_a_node_on_or_off_while_a_job_fails_its_instances_over() -
     assert "power it on" in said, "instance1 has only its secondary there"
 
 
+def test_an_incident_says_no_way_out_for_an_instance_that_a_job_is_at_work_on() -> None:
+    value = told("node2")
+    uuid = value["incidents"][0]["uuid"]
+    value |= {
+        "jobs": [],
+        "refusals": [
+            {"incident": uuid, "subject": name, "reason": "node1 has no room", "unblock": f"`roundsman move {name}`"}
+            for name in ("instance2", "instance3")
+        ],
+    }
+    assert "`roundsman move instance2`" in text(value)
+    said = text(value | AT_WORK)
+    assert "roundsman move instance2" not in said
+    assert "what would unblock it: `roundsman move instance3`" in said
+    value["refusals"] = value["refusals"][:1]
+    said = text(value | AT_WORK)
+    assert "Incident 3f2a91c0 waits, and job 6 is at it: `roundsman jobs watch 6`. To have it ignored" in said
+
+
+def test_nobody_fences_a_node_for_a_failed_incident_while_a_job_is_at_work_on_it_or_its_instances() -> None:
+    value = told("node5")
+    (incident,) = value["incidents"]
+    failed = {"kind": "failover", "status": "error"}
+    job = {"id": incident["jobs"][0], "status": "error", "text": "no", "depends": [], "opcodes": [failed]}
+    value |= {"jobs": [job]}
+    value["node"] |= {"powered": True, "primaries": ["instance2"]}
+    steps = explanation.incident_sentences(value, incident, missing=())
+    assert any("Fence the node" in line for line in steps)
+    for subject in ("instance2", "node5"):
+        busy = value | {"at_work": [AT_WORK["at_work"][0] | {"subject": subject}]}
+        steps = explanation.incident_sentences(busy, incident, missing=())
+        assert not any("Fence the node" in line for line in steps), subject
+        assert "Fence the node" not in "\n".join(explanation._next(busy))
+        assert steps[-1].endswith("`roundsman jobs watch 6`")
+
+
 def test_why_an_earlier_job_failed_is_no_advice_while_another_one_is_at_it() -> None:
     value: dict[str, Any] = {
         "failing": [],
