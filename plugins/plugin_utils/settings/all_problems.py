@@ -1,4 +1,4 @@
-"""All that is wrong with an input at once, so that nobody mends it one refusal after the other."""
+"""All that is wrong with an input at once, so that nobody corrects it one refusal after the other."""
 
 from __future__ import annotations
 
