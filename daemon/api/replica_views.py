@@ -116,8 +116,8 @@ def all_down(seen: Snapshot, intake: Intake, *, busy: Collection[str]) -> dict[s
 
 
 def in_jobs(queue: Queue) -> set[str]:
-    """The objects (UUIDs) that jobs are about which have not ended."""
-    return {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
+    """The objects (UUIDs) that jobs are about which have begun and not ended; others may be held for ever."""
+    return {uuid for job in queue.jobs.values() if job.has_begun and not job.is_final for uuid in job.names}
 
 
 def _down(

@@ -1,7 +1,8 @@
 """What is not in order, with what a person does about it: the first lines of `roundsman status`, the page, `explain`.
 
 Each trouble has a code that stays as it is (docs/operating.md). An instance that a job is at work on is no trouble yet:
-the job may be what ends it. For a node that a job is at work on the step is to wait for the job.
+the job may be what ends it. A job that has not begun is named, and hides nothing. For a node that a job is at work on
+the step is to wait for the job.
 """
 
 from __future__ import annotations
@@ -75,12 +76,15 @@ def found(
     if cluster.maintenance.epo is not None:
         return []
     busy, working = replica_views.in_jobs(queue), at_work.by_object(queue)
-    all_found = [
+    of_instances = [
         *_down(seen, intake, busy),
         *_unfinished(cluster, intake, queue),
-        *_nodes(seen, intake, verdicts, working),
         *_failed_disks(seen, intake, busy),
         *_degraded(cluster, intake, busy),
+    ]
+    all_found = [
+        *_unless_queued(of_instances, cluster, queue),
+        *_nodes(seen, intake, verdicts, working),
         *_failed_incidents(cluster, working),
         *_old_copies(copies),
     ]
@@ -122,6 +126,20 @@ def _nodes(
         elif found is not None:
             trouble = Trouble(Code.NODE_OFF.value, node.name, (node.name,), found.what, found.step)
             yield _unless_at_work(trouble, jobs)
+
+
+def _unless_queued(found: list[Trouble], cluster: clusters.Cluster, queue: Queue) -> Iterator[Trouble]:
+    """Troubles of instances; where a job is about one and has not begun, the step is to see why."""
+    jobs = sorted(queue.jobs.items(), reverse=True) if found else []
+    queued = {uuid: number for number, job in jobs if not job.has_begun and not job.is_final for uuid in job.names}
+    names = {cluster.instances[uuid].name: number for uuid, number in queued.items() if uuid in cluster.instances}
+    for trouble in found:
+        if number := names.get(trouble.subject):
+            how = f"`roundsman jobs info {number}`, `roundsman locks list` and `roundsman filter list`"
+            step = f"job {number} is about it and has not begun: see what it waits for with {how}"
+            yield dataclasses.replace(trouble, step=step)
+        else:
+            yield trouble
 
 
 def _unless_at_work(trouble: Trouble, jobs: Sequence[int]) -> Trouble:

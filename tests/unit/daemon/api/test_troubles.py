@@ -96,10 +96,36 @@ def test_what_a_job_is_at_work_on_is_no_trouble(tmp_path: Path, monkeypatch: pyt
         await fail_disk(lab, running, "node2")
         uuid = running.configuration.current.instance("instance1").uuid
         job = twins.job(0, values.Opcode("repair_disks", {"instance": uuid}))
-        await running.queue.submit([dataclasses.replace(job, names={uuid: "instance1"})])
+        (held,) = await running.queue.submit([dataclasses.replace(job, names={uuid: "instance1"})])
+        while not running.queue.jobs[held.id].has_begun:
+            await asyncio.sleep(0.01)
         assert codes(running) == []
 
     played(tmp_path, monkeypatch, scene, outcomes={"repair_disks": "held"})
+
+
+def test_a_job_that_has_not_begun_hides_no_trouble_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        await fail_disk(lab, running, "node2")
+        twins.report(lab, running, "node4", '{"status":"Ok"}', facts=replicas.NodeFacts("", ()))
+        await running.intake.take_all()
+        names = {entry.uuid: entry.name for entry in running.configuration.current.instances.values()}
+        known = codes(running)
+        assert known == [("instance-down", "instance2"), ("disk-failed", "instance1")]
+        for status in (values.Status.QUEUED, values.Status.WAITING):
+            opcodes = [values.Opcode("startup", {"instance": uuid}, status=status) for uuid in names]
+            running.queue.jobs[7] = dataclasses.replace(twins.job(7, *opcodes), names=names)
+            assert codes(running) == known, "a filter may hold it for ever"
+            for trouble in found(running):
+                assert trouble.step.startswith("job 7 is about it and has not begun: see what it waits for with ")
+        begun = dataclasses.replace(opcodes[0], status=values.Status.RUNNING)
+        running.queue.jobs[7] = dataclasses.replace(twins.job(7, begun), names=names)
+        assert codes(running) == []
+        del running.queue.jobs[7]
+
+    played(tmp_path, monkeypatch, scene)
 
 
 def test_a_silent_node_says_by_which_setting_nothing_is_done_about_it(
