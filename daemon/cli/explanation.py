@@ -45,7 +45,7 @@ def incident_sentences(told: dict[str, Any], incident: dict[str, Any], *, missin
         *(f"Job {number} is not in the queue any more." for number in sorted(missing)),
         *(_refusal(refusal, job=busy.get(refusal["subject"])) for refusal in refusals),
         *_planned([job for job in told["planned"] if job["incident"] == uuid]),
-        *(_wait(_of_node(told)) if told["node"]["name"] in busy else _steps(list(_for_incidents(mine)))),
+        *_steps(list(_for_incidents(mine))),
     ]
 
 
@@ -98,11 +98,6 @@ def _wait(jobs: list[dict[str, Any]]) -> list[str]:
 def _until_ended(jobs: list[dict[str, Any]]) -> str:
     numbers = list(dict.fromkeys(str(job["job"]) for job in jobs))
     return f"Wait until job {wording.enumerated(numbers)} has ended: `roundsman jobs watch {numbers[0]}`"
-
-
-def _of_node(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """The jobs that are changing the node itself."""
-    return [job for job in told["at_work"] if job["subject"] == told["node"]["name"]]
 
 
 def _on_primaries(told: dict[str, Any]) -> list[dict[str, Any]]:
@@ -390,10 +385,11 @@ def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
     bad = [job for job in told["jobs"] if job["id"] in incident["jobs"] and job["status"] == "error"]
     if bad:
         yield f"See what went wrong: `roundsman jobs info {bad[0]['id']}`"
-    if at_work := _on_primaries(told):
+    node = told["node"]
+    own = [job for job in told["at_work"] if job["subject"] == node["name"]]
+    if at_work := [*own, *_on_primaries(told)]:
         yield _until_ended(at_work)
         return
-    node = told["node"]
     steps = [step for job in bad for step in job["opcodes"]]
     if node["powered"] and any(step["kind"] == "failover" and step["status"] == "error" for step in steps):
         yield f"Fence the node, so that its instances run nowhere: `roundsman node power off {node['name']} --force`"
