@@ -74,8 +74,9 @@ class Writer:
             for place, share in enumerate(shares)
         ]
         left = (FULL - least) * (now - since) / (least - before) if least > before else None
-        is_told = left is not None and left < LONGEST_WAIT
-        text = ", ".join([*named, *([f"expected to take {left / 60:.0f} min more"] if is_told else [])])
+        if left is not None and left < LONGEST_WAIT:
+            named.append(f"expected to take {left / 60:.0f} min more")
+        text = ", ".join(named)
         self.tell("progress", host=host, task=task, text=text)
 
     def tell(self, kind: str, *, host: str = "", task: str = "", text: str = "", seconds: float | None = None) -> None:
