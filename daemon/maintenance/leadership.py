@@ -17,39 +17,32 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain.agent import epochs, votes
+from ...plugins.module_utils.domain.agent import epochs
 from ...plugins.module_utils.domain.values import errors
 from ...plugins.plugin_utils import controller_epoch, log_output, unsynced, voting
-from ...plugins.plugin_utils.cluster import cluster as clusters
 from .. import audit
 from ..failures import Failures
-from . import barrier, by_record, leading, parts
+from . import barrier, by_record, electorate, leading, parts
 from .barrier import Barrier
+from .electorate import Electorate, boots_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from ...plugins.module_utils.domain.power import power
     from ...plugins.module_utils.domain.values import tree
+    from ...plugins.plugin_utils.cluster import cluster as clusters
     from ..configuration import Configuration
-
-    OverSsh = Callable[
-        [clusters.Cluster, Sequence[clusters.Node], Callable[[str], votes.Question]], Awaitable[voting.Poll]
-    ]
-    """Asks nodes that have no agent (`ssh_votes.py`)."""
+    from .electorate import OverSsh
 
 LOG = logging.getLogger(__name__)
-DEADLINE = 3.0
-"""Seconds for the answers of all nodes, and again for their promises."""
 RETRY = 5.0
 """About how many seconds later the nodes are asked again, where so many are silent that nobody can lead."""
 EVERY = 60.0
 """Seconds from one round of questions to the next, while the daemon serves."""
 LEAST = 5.0
 """The same, where nodes have refused orders since."""
-ROUND_SECONDS = 5.0
-"""Seconds for the answers of all nodes in such a round."""
 AGAIN = 600.0
 """Seconds before a daemon that serves begins one more epoch because some nodes follow another one."""
 MOST_BEFORE = 20
@@ -132,14 +125,10 @@ class Leadership(parts.Part):
         self._reported = reported
         self._barrier = Barrier(configuration, epoch=lambda: self.epoch, read_power=read_power)
         self._kept: epochs.Kept | None = None
-        self._boots: dict[str, str] = {}
+        self._electorate = Electorate(where, configuration, barrier=self._barrier, over_ssh=over_ssh)
         self._confirmed: dict[str, str] = {}
         self._writing = asyncio.Lock()
-        self._known: frozenset[str] = frozenset()
-        self._unable: frozenset[str] = frozenset()
         self._again_at = -math.inf
-        self._over_ssh = over_ssh
-        self._is_unvoted = False
         self._is_doubtful = False
         self._is_after_boot = False
         self._asked = asyncio.Event()
@@ -232,10 +221,10 @@ class Leadership(parts.Part):
         cluster, record = self._configuration.current, controller_epoch.read(self._where)
         here = record if record is not None and self._is_here(record) else None
         master = cluster.cluster.master_node
-        nodes = [node for node in self._reachable() if not (statement.is_master_off and node.uuid == master)]
+        nodes = [node for node in self._electorate.reachable() if not (statement.is_master_off and node.uuid == master)]
         voters = nodes if cluster.maintenance.settings.agent_port else []
         own = self._own(here) if not statement.master else None
-        self._known = record.voters if record is not None else frozenset()
+        self._electorate.known = record.voters if record is not None else frozenset()
         self._barrier.waits = here.waits if here is not None else frozenset()
         if self._kept is None:
             self._barrier.forget_statements()
@@ -261,7 +250,7 @@ class Leadership(parts.Part):
             is_led = any(kept is not None for kept in poll.follows.values())
             if statement.master and not statement.is_master_off and is_led:
                 return frozenset(candidate.voters)
-            return self._able(asked, poll)
+            return self._electorate.able(asked, poll)
 
         def decided(poll: voting.Poll) -> tuple[leading.Candidate, leading.Step, leading.Verdict]:
             now = dataclasses.replace(candidate, voters=frozenset() if statement.no_voting else able(poll))
@@ -273,12 +262,14 @@ class Leadership(parts.Part):
             is_most = 2 * len(poll.answers) > len(able(poll))
             return is_most and not waits_for_all and decided(poll)[1] is not leading.Step.WAIT
 
-        poll = await self._ask(voters, seconds=DEADLINE, is_enough=is_enough)
-        is_unvoted = self._is_unvoted = self._has_no_votes(voters, poll) or _led_without_votes(record, poll)
+        poll = await self._electorate.ask(voters, seconds=electorate.DEADLINE, is_enough=is_enough)
+        is_unvoted = self._electorate.is_unvoted = self._electorate.has_no_votes(voters, poll) or _led_without_votes(
+            record, poll
+        )
         is_stated = statement.no_voting or statement.is_master_off
-        is_over_ssh = is_unvoted and is_stated and self._over_ssh is not None
+        is_over_ssh = is_unvoted and is_stated and self._electorate.can_ask_over_ssh
         if is_over_ssh:
-            asked, poll = nodes, await self._ask_over_ssh(nodes)
+            asked, poll = nodes, await self._electorate.ask_over_ssh(nodes)
         if is_unvoted and not is_over_ssh:
             voter = dataclasses.replace(candidate, voters=frozenset())
             step, verdict = by_record.decide(record, is_here=here is not None, is_stated=is_stated)
@@ -302,36 +293,6 @@ class Leadership(parts.Part):
                 "; ".join(filter(None, [f"started with {' '.join(said)}, and leads in {self.epoch}", lost])),
             )
 
-    def _voters(self) -> list[clusters.Node]:
-        """The nodes whose agents are asked: they are neither offline nor recorded as off."""
-        return self._reachable() if self._configuration.current.maintenance.settings.agent_port else []
-
-    def _reachable(self) -> list[clusters.Node]:
-        """The nodes that are neither offline nor recorded as off."""
-        cluster = self._configuration.current
-        return [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
-
-    def _still_has_no_votes(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> bool:
-        """As `_has_no_votes` while this daemon serves: silence alone does not show that a node has an agent by now."""
-        has_voted = bool(poll.answers) or any(node.uuid in self._known for node in asked)
-        return self._has_no_votes(asked, poll) or (self._is_unvoted and not has_voted)
-
-    def _has_no_votes(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> bool:
-        """Whether no node has an agent that votes; where all are recorded as off, nobody knows that."""
-        is_without = not self._configuration.current.maintenance.settings.agent_port
-        return is_without or (bool(asked) and not self._able(asked, poll))
-
-    def _able(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
-        """The nodes (UUIDs) that vote; one that has voted before is taken for silent, whatever says that it cannot."""
-        return frozenset(node.uuid for node in asked) - (poll.unable - self._known)
-
-    def _able_to_obey(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
-        """The nodes (UUIDs) of which half have to answer before others are fenced.
-
-        One that has never voted, and could not when it answered last, is none of them once it is silent.
-        """
-        return self._able(asked, poll) - (self._unable - self._known)
-
     def _is_here(self, record: controller_epoch.Record) -> bool:
         return record.place == controller_epoch.place(self._where)
 
@@ -353,47 +314,6 @@ class Leadership(parts.Part):
             self._asked.clear()
         return leading.Own(here.order.epoch, self._is_at_work(), has_offered=bool(here.offered))
 
-    async def _ask(
-        self,
-        nodes: Sequence[clusters.Node],
-        *,
-        seconds: float,
-        question: Callable[[str], votes.Question] = lambda uuid: votes.Question(uuid, voting.nonce()),
-        is_enough: Callable[[voting.Poll], bool] = lambda _: False,
-    ) -> voting.Poll:
-        port = self._configuration.current.maintenance.settings.agent_port
-        if not nodes or not port:
-            return voting.Poll()
-        key = self._key()
-        poll = await voting.ask(nodes, port, key=key, seconds=seconds, question=question, is_enough=is_enough)
-        self._boots |= _boots(poll)
-        self._unable = (self._unable | poll.unable) - poll.answers.keys()
-        is_unvoted = self._still_has_no_votes(nodes, poll)
-        self._barrier.hear(poll.answers, without_agents=() if is_unvoted else poll.unable - self._known)
-        return poll
-
-    def _key(self) -> bytes:
-        """The cluster's key.
-
-        Raises:
-            StoreFailed: it cannot be read.
-        """
-        try:
-            return self._where.hmac_key.read_bytes()
-        except OSError as error:
-            raise errors.StoreFailed(f"{self._where.hmac_key} cannot be read: {error.strerror}") from error
-
-    async def _ask_over_ssh(
-        self,
-        nodes: Sequence[clusters.Node],
-        question: Callable[[str], votes.Question] = lambda uuid: votes.Question(uuid, voting.nonce()),
-    ) -> voting.Poll:
-        if not nodes or self._over_ssh is None:
-            return voting.Poll()
-        poll = await self._over_ssh(self._configuration.current, nodes, question)
-        self._barrier.hear(poll.answers, without_agents=())
-        return poll
-
     def _go_on(self, own: leading.Own, cluster: clusters.Cluster, verdict: leading.Verdict) -> None:
         self._kept = epochs.Kept(own.epoch, cluster.cluster.master_node, cluster.serial_no)
         why = "its opcodes still run" if own.is_at_work else verdict.reason
@@ -401,7 +321,7 @@ class Leadership(parts.Part):
 
     def _number(self, start: _Start) -> int:
         # A node that is silent keeps no number as far as anybody knows: the few that answer are not more than half.
-        silent = {node.uuid: None for node in self._reachable() if node.uuid not in start.poll.unable}
+        silent = {node.uuid: None for node in self._electorate.reachable() if node.uuid not in start.poll.unable}
         shown = [None if kept is None else kept.epoch for kept in {**silent, **start.poll.follows}.values()]
         return leading.number(start.record.highest if start.record is not None else None, shown)
 
@@ -415,7 +335,7 @@ class Leadership(parts.Part):
             )
         offered = epochs.Epoch(number, _new_id())
         if start.is_takeover(self._is_here):
-            self._barrier.raise_for(frozenset(self._configuration.current.nodes) - (poll.unable - self._known))
+            self._barrier.raise_for(frozenset(self._configuration.current.nodes) - self._electorate.unable(poll))
         if poll.answers or not start.is_unvoted:
             # With the offer: if it is in vain, the nodes that keep it do not show any more who led before.
             await asyncio.to_thread(controller_epoch.remember, self._where, offered, waits=self._barrier.waits)
@@ -429,11 +349,13 @@ class Leadership(parts.Part):
         def is_enough(given: voting.Poll) -> bool:
             return 2 * len(_promised(given, offered) & candidate.voters) > len(candidate.voters) > 0
 
-        nodes = [node for node in self._reachable() if node.uuid in poll.answers]
+        nodes = [node for node in self._electorate.reachable() if node.uuid in poll.answers]
         if start.is_over_ssh:
-            given = await self._ask_over_ssh(nodes, self._question(kept, boots=_boots(poll)))
+            given = await self._electorate.ask_over_ssh(nodes, self._electorate.offer(kept, boots=boots_of(poll)))
         else:
-            given = await self._ask(nodes, seconds=DEADLINE, question=self._question(kept), is_enough=is_enough)
+            given = await self._electorate.ask(
+                nodes, seconds=electorate.DEADLINE, question=self._electorate.offer(kept), is_enough=is_enough
+            )
         promised = _promised(given, offered)
         if candidate.voters and not leading.is_promised(candidate, _votes(poll), promised):
             refusals = sorted({answer.refusal for answer in given.answers.values() if answer.refusal})
@@ -443,7 +365,7 @@ class Leadership(parts.Part):
             )
         # The boots were read before more than half promised to follow this epoch.
         known = frozenset[str]() if start.is_unvoted else poll.answers.keys()
-        await self._write(kept, known=known, boots=_boots(poll))
+        await self._write(kept, known=known, boots=boots_of(poll))
         self._kept = kept
         if start.is_unvoted:
             LOG.info("this controller leads in %s; no node has an agent that votes", offered)
@@ -455,23 +377,9 @@ class Leadership(parts.Part):
             len(promised & candidate.voters),
             len(candidate.voters),
         )
-        if poll.unable - self._known:
-            LOG.warning("%d nodes have no agent that can vote", len(poll.unable - self._known))
+        if self._electorate.unable(poll):
+            LOG.warning("%d nodes have no agent that can vote", len(self._electorate.unable(poll)))
         return leading.Step.BEGIN, ""
-
-    def _question(
-        self, kept: epochs.Kept | None, *, ends: bool = False, boots: Mapping[str, str] | None = None
-    ) -> Callable[[str], votes.Question]:
-        """An offer to each node whose boot is known, by `boots` or what agents said; others are only asked."""
-        known = self._boots if boots is None else boots
-
-        def question(uuid: str) -> votes.Question:
-            boot = known.get(uuid)
-            if boot is None or kept is None:
-                return votes.Question(uuid, voting.nonce())
-            return votes.Question(uuid, voting.nonce(), boot, kept, ends)
-
-        return question
 
     def note_refusal(self, text: str) -> None:
         """An opcode failed; if a node follows another epoch that counts, and the nodes are asked soon.
@@ -519,17 +427,17 @@ class Leadership(parts.Part):
         Raises:
             NotLeading: as `run`.
         """
-        cluster, voters = self._configuration.current, self._voters()
+        cluster, voters = self._configuration.current, self._electorate.voters()
         if self._kept is not None and self._kept.serial != cluster.serial_no:
             self._kept = dataclasses.replace(self._kept, serial=cluster.serial_no)
         poll = await self._offered(voters)
-        self._is_unvoted = self._still_has_no_votes(voters, poll)
-        if self._is_unvoted:
+        self._electorate.is_unvoted = self._electorate.still_has_no_votes(voters, poll)
+        if self._electorate.is_unvoted:
             await self._remember()
             await self._look_over_ssh()
             return
         self._asked.set()
-        able = self._able(voters, poll)
+        able = self._electorate.able(voters, poll)
         names = _names(cluster)
         if (found := leading.successor(self.epoch, poll.follows, able, serial=cluster.serial_no)) is not None:
             raise errors.NotLeading(_replaced_text(found, self.epoch, serial=cluster.serial_no))
@@ -539,7 +447,7 @@ class Leadership(parts.Part):
         if lost and await self._begin_again(poll):
             self._failures.recovered(self.name)
             return
-        obeying = self._able_to_obey(voters, poll)
+        obeying = self._electorate.able_to_obey(voters, poll)
         isolation = leading.isolation_text(self.epoch, obeying, poll.follows, serial=cluster.serial_no, names=names)
         if lost:
             self._failures.failed(
@@ -582,7 +490,7 @@ class Leadership(parts.Part):
         if not self._is_doubtful:
             self._failures.recovered(self.name)
             return
-        poll = await self._ask_over_ssh(self._reachable())
+        poll = await self._electorate.ask_over_ssh(self._electorate.reachable())
         if text := by_record.replaced_text(self.epoch, poll.follows, has_booted=self._is_after_boot):
             raise errors.NotLeading(text)
         self._asked.set()
@@ -632,63 +540,52 @@ class Leadership(parts.Part):
 
         All nodes are asked, unless that was a few seconds ago; `off` are those (UUIDs) whose BMCs read off.
         """
-        voters, clock = self._voters(), asyncio.get_running_loop().time
+        voters, clock = self._electorate.voters(), asyncio.get_running_loop().time
 
         def may_fence(poll: voting.Poll) -> bool:
-            return self._may_fence(self._able_to_obey(voters, poll), poll, off=off)
+            return self._may_fence(self._electorate.able_to_obey(voters, poll), poll, off=off)
 
         at, poll = self._reached
         if clock() - at > FRESH or not may_fence(poll):
             try:
-                poll = await self._ask(
-                    voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=may_fence
+                poll = await self._electorate.ask(
+                    voters,
+                    seconds=electorate.ROUND_SECONDS,
+                    question=self._electorate.offer(self._kept),
+                    is_enough=may_fence,
                 )
             except (errors.RoundsmanError, OSError) as error:
                 return f"the nodes that vote cannot be asked ({error})"
             self._reached = clock(), poll
         names = _names(self._configuration.current)
-        able = self._able_to_obey(voters, poll)
+        able = self._electorate.able_to_obey(voters, poll)
         serial = self._configuration.current.serial_no
         text = leading.isolation_text(self.epoch, able, poll.follows, serial=serial, off=off, names=names)
         if text:
             self.wake()
         return text
 
-    def _may_fence(self, voters: AbstractSet[str], poll: voting.Poll, *, off: Collection[str] = ()) -> bool:
-        serial = self._configuration.current.serial_no
-        return leading.may_fence(self.epoch, voters, poll.follows, serial=serial, off=off)
-
     async def _offered(self, nodes: Sequence[clusters.Node], *, seconds: float | None = None) -> voting.Poll:
-        """Offer this daemon's epoch to these nodes; those whose boot it learns by that are asked twice."""
-        kept = self._kept
-        poll = await self._ask(
-            nodes, seconds=ROUND_SECONDS if seconds is None else seconds, question=self._question(kept)
-        )
-        if kept is None:
-            return poll
-        behind = {
-            uuid for uuid, found in poll.follows.items() if found is None or found.epoch.number < kept.epoch.number
-        }
-        again = [node for node in nodes if node.uuid in behind]
-        poll.answers |= (await self._ask(again, seconds=ROUND_SECONDS, question=self._question(kept))).answers
-        return poll
+        """Offer this daemon's epoch to these nodes."""
+        return await self._electorate.offer_to(nodes, self._kept, seconds=seconds)
 
     async def _offered_over_ssh(self, nodes: Sequence[clusters.Node]) -> None:
-        """Offer this daemon's epoch to these nodes, once they have said in which boot they are."""
-        poll = await self._ask_over_ssh(nodes)
-        behind = [node for node in nodes if node.uuid in poll.answers]
-        await self._ask_over_ssh(behind, self._question(self._kept, boots=_boots(poll)))
+        poll = await self._electorate.offer_over_ssh(nodes, self._kept)
         if leading.strays(self.epoch, poll.follows):
             # No step reaches them that they could refuse.
             self._is_doubtful = True
             self.wake()
+
+    def _may_fence(self, voters: AbstractSet[str], poll: voting.Poll, *, off: Collection[str] = ()) -> bool:
+        serial = self._configuration.current.serial_no
+        return leading.may_fence(self.epoch, voters, poll.follows, serial=serial, off=off)
 
     async def _remember(self, known: Collection[str] = (), boots: Mapping[str, str] | None = None) -> None:
         """Keep durably what steps name and a start needs, where that has changed: `_write`."""
         kept = self._kept
         if kept is None:
             return
-        is_known = self._known >= set(known) and self._barrier.still(kept.epoch) == self._barrier.waits
+        is_known = self._electorate.known >= set(known) and self._barrier.still(kept.epoch) == self._barrier.waits
         if not is_known or self._with_boots(boots or {}) != self._confirmed:
             await self._write(kept, known=known, boots=boots or {})
 
@@ -698,18 +595,18 @@ class Leadership(parts.Part):
         On which nodes steps of another controller may still be at work goes with it.
         """
         async with self._writing:
-            voters, waits = self._known | set(known), self._barrier.still(kept.epoch)
+            voters, waits = self._electorate.known | set(known), self._barrier.still(kept.epoch)
             confirmed = self._with_boots(boots)
             order = epochs.Order(kept.epoch, kept.master, kept.serial)
             await asyncio.to_thread(
                 controller_epoch.write, self._where, order, voters=voters, waits=waits, boots=confirmed
             )
-            self._known, self._barrier.waits, self._confirmed = voters, waits, confirmed
+            self._electorate.known, self._barrier.waits, self._confirmed = voters, waits, confirmed
 
     def _with_boots(self, boots: Mapping[str, str]) -> dict[str, str]:
         """The boots that steps name, with these; without agents nobody can say that a node has booted."""
         cluster = self._configuration.current
-        if self._is_unvoted or not cluster.maintenance.settings.agent_port:
+        if self._electorate.is_unvoted or not cluster.maintenance.settings.agent_port:
             return {}
         return {uuid: boot for uuid, boot in {**self._confirmed, **boots}.items() if boot and uuid in cluster.nodes}
 
@@ -718,30 +615,24 @@ class Leadership(parts.Part):
 
         A node that was fenced and boots again may follow this controller still, though the others follow another one.
         """
-        learned = dict(self._boots)
+        learned = dict(self._electorate.boots)
         if self._kept is None or self._with_boots(learned) == self._confirmed:
             return
-        voters, off = self._voters(), self._recorded_off()
+        voters, off = self._electorate.voters(), self._electorate.recorded_off()
 
         def obey(poll: voting.Poll) -> bool:
             others = poll.answers.keys() & {node.uuid for node in off}
-            return self._may_fence(self._able_to_obey(voters, poll) | others, poll)
+            return self._may_fence(self._electorate.able_to_obey(voters, poll) | others, poll)
 
         def is_enough(poll: voting.Poll) -> bool:
             return not off and obey(poll)
 
-        poll = await self._ask(voters, seconds=ROUND_SECONDS, question=self._question(self._kept), is_enough=is_enough)
-        if off:
-            # The barrier does not hear them: it asks for itself whether they are off.
-            port = self._configuration.current.maintenance.settings.agent_port
-            poll.answers |= (await voting.ask(off, port, key=self._key(), seconds=DEADLINE)).answers
+        poll = await self._electorate.ask(
+            voters, seconds=electorate.ROUND_SECONDS, question=self._electorate.offer(self._kept), is_enough=is_enough
+        )
+        poll.answers |= (await self._electorate.ask_recorded_off()).answers
         if obey(poll):
             await self._remember(boots=learned)
-
-    def _recorded_off(self) -> list[clusters.Node]:
-        """The nodes in service that are recorded as off; another controller may have powered on one that answers."""
-        cluster = self._configuration.current
-        return [node for node in cluster.nodes.values() if not node.offline and not clusters.reachable(cluster, node)]
 
     async def clear(self, instances: Collection[str], nodes: Collection[str], *, asks_all: bool = False) -> None:
         """Let no opcode touch these instances (UUIDs) before no step of another controller can be at work on them.
@@ -756,13 +647,13 @@ class Leadership(parts.Part):
         await self._wait_asked()
         touched = self._barrier.touched(instances, nodes)
         has_booted = {uuid for uuid in touched if asks_all or self._has_booted(uuid)}
-        asked = [node for node in self._voters() if node.uuid in has_booted]
-        await self._offered(asked, seconds=DEADLINE if asks_all else None)
-        ask = self._offered_over_ssh if self._is_unvoted else self._offered
+        asked = [node for node in self._electorate.voters() if node.uuid in has_booted]
+        await self._offered(asked, seconds=electorate.DEADLINE if asks_all else None)
+        ask = self._offered_over_ssh if self._electorate.is_unvoted else self._offered
         await self._barrier.wait(instances, nodes, ask=ask, keep=self._remember)
         if self._barrier.waits:
             await self._remember()
-        if any(self._boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
+        if any(self._electorate.boots.get(uuid, "") not in {"", self._confirmed.get(uuid)} for uuid in touched):
             await self._confirm()
 
     async def _wait_asked(self) -> None:
@@ -786,20 +677,22 @@ class Leadership(parts.Part):
 
         Returns those of which it is not known that steps name the boots in which they are.
         """
-        asked = [node for node in self._voters() if node.uuid in set(nodes)]
+        asked = [node for node in self._electorate.voters() if node.uuid in set(nodes)]
         if self._kept is None or not self._confirmed:
             return set()
         poll = await self._offered(asked)
         await self._confirm()
-        return {node.uuid for node in asked if _boots(poll).get(node.uuid) != self._confirmed.get(node.uuid)}
+        return {node.uuid for node in asked if boots_of(poll).get(node.uuid) != self._confirmed.get(node.uuid)}
 
     async def end(self) -> None:
         """Tell the nodes that this daemon ends, so that another controller need not wait; silence costs nothing."""
         if self._kept is None:
             return
-        nodes = [node for node in self._voters() if node.uuid in self._boots]
+        nodes = [node for node in self._electorate.voters() if node.uuid in self._electorate.boots]
         try:
-            await self._ask(nodes, seconds=ENDING_SECONDS, question=self._question(self._kept, ends=True))
+            await self._electorate.ask(
+                nodes, seconds=ENDING_SECONDS, question=self._electorate.offer(self._kept, ends=True)
+            )
         except (errors.RoundsmanError, OSError) as error:
             LOG.info("the nodes do not know that this daemon ends: %s", error)
 
@@ -825,11 +718,6 @@ def _names(cluster: clusters.Cluster) -> dict[str, str]:
 def _votes(poll: voting.Poll) -> dict[str, leading.Vote]:
     """What nodes (UUIDs) answered, as votes."""
     return {uuid: leading.Vote(answer.follows, answer.heard) for uuid, answer in poll.answers.items()}
-
-
-def _boots(poll: voting.Poll) -> dict[str, str]:
-    """The boot ids of the nodes (UUIDs) that answered."""
-    return {uuid: answer.boot for uuid, answer in poll.answers.items()}
 
 
 def _promised(poll: voting.Poll, offered: epochs.Epoch) -> set[str]:

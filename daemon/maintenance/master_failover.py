@@ -23,6 +23,7 @@ from .power_readings import Reader
 
 if TYPE_CHECKING:
     from ...plugins.module_utils.domain.values import tree
+    from . import electorate
 
 
 async def run(
@@ -32,7 +33,7 @@ async def run(
     is_restored: bool,
     is_stated_off: bool,
     dry_run: bool,
-    over_ssh: leadership.OverSsh | None = None,
+    over_ssh: electorate.OverSsh | None = None,
 ) -> tuple[leading.Step, list[str]]:
     """Make a node the master, or only find out whether that would be possible; returns what was done, and how.
 

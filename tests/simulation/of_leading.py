@@ -7,6 +7,7 @@ from tests.chaos.mutants.mutant import Edit, Mutant
 BARRIER = "daemon/maintenance/barrier.py"
 EPOCHS = "plugins/module_utils/domain/agent/epochs.py"
 LEADING = "daemon/maintenance/leading.py"
+ELECTORATE = "daemon/maintenance/electorate.py"
 LEADERSHIP = "daemon/maintenance/leadership.py"
 LOCK = "plugins/module_utils/instance_lock.py"
 RECORD = "plugins/module_utils/leader_record.py"
@@ -30,7 +31,7 @@ OF_LEADING = (
         "a majority is counted over all nodes, and not over those that vote",
         (
             Edit(
-                LEADERSHIP,
+                ELECTORATE,
                 "        return [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]\n",
                 "        return list(cluster.nodes.values())\n",
             ),

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, leadership
+from ansible_collections.roundsman.cluster.daemon.maintenance import barrier, electorate, leadership
 from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Leadership, Statement
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.power import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors, tree
@@ -99,8 +99,8 @@ class Controller:
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have controllers ask, and wait for nodes, for fractions of a second."""
-    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
-    monkeypatch.setattr(leadership, "ROUND_SECONDS", 0.5)
+    monkeypatch.setattr(electorate, "DEADLINE", 0.5)
+    monkeypatch.setattr(electorate, "ROUND_SECONDS", 0.5)
     monkeypatch.setattr(leadership, "RETRY", 0.05)
     monkeypatch.setattr(barrier, "SECONDS", 0.2)
     monkeypatch.setattr(barrier, "LEAST", 0.05)

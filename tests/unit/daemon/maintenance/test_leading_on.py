@@ -376,7 +376,7 @@ def test_a_controller_that_was_replaced_never_names_the_boot_after_a_fence(runni
             await made.step()
         await made._confirm()
 
-        assert boots(running)["node3"] in made._boots.values()
+        assert boots(running)["node3"] in made._electorate.boots.values()
         assert named_boots(first) == before
 
     run(running, scenario)

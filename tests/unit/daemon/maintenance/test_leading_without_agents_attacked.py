@@ -96,7 +96,7 @@ def test_a_takeover_waits_for_nodes_also_where_a_port_of_agents_is_set_that_no_n
         for _ in range(2):
             assert f"{primary} has not answered" in await refusal(made, running)
             await made.step()
-        made._over_ssh = nodes.over_ssh
+        made._electorate._over_ssh = nodes.over_ssh
         nodes.silent.clear()
         assert await refusal(made, running) == ""
         assert epoch_of(nodes, primary) == made.epoch

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import leadership, master_failover
+from ansible_collections.roundsman.cluster.daemon.maintenance import electorate, master_failover
 from ansible_collections.roundsman.cluster.daemon.maintenance.leading import Step
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent.epochs import Epoch, Kept
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values import errors
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
-    monkeypatch.setattr(leadership, "DEADLINE", 0.5)
+    monkeypatch.setattr(electorate, "DEADLINE", 0.5)
     return twins.assemble(twins.lab(tmp_path, nodes=3, instances=1), monkeypatch)[0]
 
 
