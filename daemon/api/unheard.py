@@ -82,8 +82,10 @@ def _step(node: clusters.Node, reason: str) -> str:
 
 
 def _overdue(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> Unheard | None:
-    """That no report has come for longer than one counts."""
+    """That no report has come for longer than one counts; who was not there could not ask for one."""
     last, limit = intake.last(node.uuid), intake.age_limit
+    if intake.serves_for < limit:
+        return None
     if last is not None:
         if intake.is_current(node.uuid):
             return None

@@ -68,6 +68,7 @@ class Intake:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
+        self._began = monotonic()
         self._failures = failures or Failures()
         self._unusable: dict[Path, str] = {}
         self.seen: dict[str, Seen] = {}
@@ -179,6 +180,11 @@ class Intake:
     def now(self) -> replicas.Moment:
         """The present."""
         return replicas.Moment(self._clock(), self._monotonic())
+
+    @property
+    def serves_for(self) -> float:
+        """Seconds since this daemon began to take reports in."""
+        return self._monotonic() - self._began
 
     @property
     def offs(self) -> Mapping[str, replicas.Moment]:

@@ -212,9 +212,25 @@ def test_a_report_whose_age_a_step_of_the_clock_took_is_not_said_to_be_old(
         twins.report(lab, running, "node2", '{"status":"Ok"}')
         await running.intake.take_all()
         running.intake._heard.follow_clock(now=running.intake.now.wall - 10_000.0)
+        running.intake._began -= running.intake.age_limit
         (unknown,) = [trouble for trouble in found(running) if trouble.subject == "node2"]
         assert unknown.code == "no-report"
         assert unknown.text == "the clock was set back since the last report of node2 came, so its age is not known"
+
+    played(tmp_path, monkeypatch, scene)
+
+
+def test_a_controller_that_was_off_blames_no_node_for_what_it_could_not_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(lab: Any, running: service.Service) -> None:
+        twins.report(lab, running, "node2", '{"status":"Ok"}')
+        await running.intake.take_all()
+        limit, now = running.intake.age_limit, running.intake._clock()
+        monkeypatch.setattr(running.intake, "_clock", lambda: now + 10 * limit)
+        assert [trouble for trouble in found(running) if trouble.code == "no-report"] == []
+        running.intake._began -= limit
+        assert ("no-report", "node2") in [(trouble.code, trouble.subject) for trouble in found(running)]
 
     played(tmp_path, monkeypatch, scene)
 
@@ -243,6 +259,7 @@ def test_a_node_without_a_report_is_a_trouble_once_its_report_is_overdue(
 ) -> None:
     async def scene(lab: Any, running: service.Service) -> None:
         now, limit = running.intake.now.wall, running.intake.age_limit
+        running.intake._began -= limit
         node = running.configuration.current.node("node4")
         await commit(running, membership.NodeStands(node))
         for ctime, told in ((now - limit + 30, []), (now - limit - 1, [("no-report", "node4")])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import types
 from typing import Any
@@ -179,6 +180,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
         problem_of=lambda uuid: problem if uuid == "u-node4" else None,
         age=lambda uuid: 30.0 if uuid in {*said, "u-node4"} else None,
         age_limit=240.0,
+        serves_for=math.inf,
         is_current=lambda _uuid: True,
         unreachable={"node6": {"time": 100.0, "text": "connection refused"}},
         is_silent=lambda _uuid: False,
