@@ -54,7 +54,7 @@ class Controller:
         self.is_at_work = False
         self.waits: list[str] = []
         self.bmcs = Bmcs()
-        self.over_ssh: leadership.OverSsh | None = None
+        self.over_ssh: electorate.OverSsh | None = None
 
     def copied(self, folder: Path) -> Controller:
         """The same controller's state in another folder."""

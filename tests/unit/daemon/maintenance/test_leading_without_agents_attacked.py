@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import OverSsh, Statement
+    from ansible_collections.roundsman.cluster.daemon.maintenance.electorate import OverSsh
+    from ansible_collections.roundsman.cluster.daemon.maintenance.leadership import Statement
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.agent import votes
     from ansible_collections.roundsman.cluster.plugins.plugin_utils import voting
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import cluster as clusters
