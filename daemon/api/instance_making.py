@@ -137,7 +137,7 @@ def _placed(service: Service, body: Create, wanted: Mapping[str, Any], problems:
     """The nodes of a new instance.
 
     Raises:
-        Refused: it has none, or anything was refused before; all of it is told.
+        Refused: it has none, or anything was refused before; the text says all of it.
     """
     cluster, found = service.configuration.current, list[str]()
     draft: clusters.Instance | None = None

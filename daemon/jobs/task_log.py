@@ -22,7 +22,7 @@ NAME, LOOKUP = "tasks.jsonl", "lookup"
 LONGEST_TEXT = 500
 FULL = 100.0
 LONGEST_WAIT = 30 * 86400.0
-"""Seconds; what would take longer hardly moves, and no time is told."""
+"""Seconds; what would take longer hardly moves, and no time is shown."""
 MOST_LINES = 10_000
 ENDINGS = {
     "runner_on_ok": "ok",

@@ -89,7 +89,7 @@ class Electorate:
     def able_to_obey(self, asked: Sequence[clusters.Node], poll: voting.Poll) -> frozenset[str]:
         """The nodes (UUIDs) of which half have to answer before others are fenced.
 
-        One that has never voted, and could not when it answered last, is none of them once it is silent.
+        One that has never voted, and could not when it answered last, does not count once it is silent.
         """
         return self.able(asked, poll) - (self._unable - self.known)
 

@@ -57,10 +57,27 @@ class Controller:
         """A copy of the first one's state, its epoch too, as a backup or a rash administrator makes it."""
         root = lab.lab.folder / name
         shutil.copytree(lab.where.root, root, ignore=shutil.ignore_patterns("run"))
+        return cls(lab, root)._on_its_own_port()
+
+    @classmethod
+    def restored(cls, lab: labs.Running, root: Path, *, old: tree.Tree, configuration: Path) -> Controller:
+        """A new machine with settings and key of an old one and an export or copy of the configuration.
+
+        As docs/operating.md makes it.
+        """
         made = cls(lab, root)
-        settings = json.loads(made.where.daemon_settings.read_bytes())
-        made.where.daemon_settings.write_text(json.dumps({**settings, "port": processes.free_port()}))
+        made.where.lib.mkdir(parents=True)
+        made.where.log.mkdir(parents=True)
+        shutil.copytree(old.etc, made.where.etc)
+        shutil.copy2(old.hmac_key, made.where.hmac_key)
+        made._on_its_own_port()
+        roundsman(made.where, "config", "import", str(configuration), "--yes")
         return made
+
+    def _on_its_own_port(self) -> Controller:
+        settings = json.loads(self.where.daemon_settings.read_bytes())
+        self.where.daemon_settings.write_text(json.dumps({**settings, "port": processes.free_port()}))
+        return self
 
     def start(self, *words: str) -> int | None:
         """Start the daemon; None once it serves, else its exit status."""

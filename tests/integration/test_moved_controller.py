@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import checker, processes
+from ansible_collections.roundsman.cluster.daemon.lab import checker
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group
 
 from tests.chaos import victims
@@ -27,19 +26,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 INSTANCES = tuple(f"instance{number}" for number in range(1, 5))
 LAPSED = 300.0
 """Seconds within which nodes must let the role go; they do when its holder has been silent for three minutes."""
-
-
-def candidate(lab: labs.Running, copy: Path) -> Controller:
-    """A machine with settings, key and a copy of the configuration, as docs/operating.md makes it."""
-    made = Controller(lab, lab.lab.folder / "candidate")
-    made.where.lib.mkdir(parents=True)
-    made.where.log.mkdir(parents=True)
-    shutil.copytree(lab.where.etc, made.where.etc)
-    shutil.copy2(lab.where.hmac_key, made.where.hmac_key)
-    settings = json.loads(made.where.daemon_settings.read_bytes())
-    made.where.daemon_settings.write_text(json.dumps({**settings, "port": processes.free_port()}))
-    roundsman(made.where, "config", "import", str(copy), "--yes")
-    return made
 
 
 def of_the_controller(lab: labs.Running) -> list[int]:
@@ -98,7 +84,7 @@ def test_the_master_role_moves_from_a_copy_while_the_old_machine_hangs_in_the_mi
             os.kill(pid, signal.SIGSTOP)
         before = places(lab)
         assert ["node2"] in before.values()
-        second = candidate(lab, copy)
+        second = Controller.restored(lab, lab.lab.folder / "candidate", old=lab.where, configuration=copy)
         said = roundsman(second.where, "cluster", "master-failover", "node4", "--yes", status=1)
         assert re.search(rf"heard of the controller that leads in epoch {epoch} ", said), said
         end = time.monotonic() + LAPSED

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import chassis, processes
+from ansible_collections.roundsman.cluster.daemon.lab import chassis
 from ansible_collections.roundsman.cluster.daemon.maintenance import leadership
 from ansible_collections.roundsman.cluster.daemon.serving import not_leading
 from ansible_collections.roundsman.cluster.plugins.module_utils import leader_record
@@ -209,17 +207,10 @@ def test_a_controller_that_is_cut_off_from_most_nodes_commands_no_bmc(tmp_path: 
 
 
 def restored(lab: labs.Running, export: Path) -> tuple[Controller, Controller]:
-    """The old machine, and a new one with what docs/operating.md has restored: settings, key and an export."""
-    old, where = tree.Tree(lab.lab.folder / "old"), lab.where
-    where.root.rename(old.root)
-    where.lib.mkdir(parents=True)
-    where.log.mkdir(parents=True)
-    shutil.copytree(old.etc, where.etc)
-    shutil.copy2(old.hmac_key, where.hmac_key)
-    settings = json.loads(where.daemon_settings.read_bytes())
-    where.daemon_settings.write_text(json.dumps({**settings, "port": processes.free_port()}))
-    roundsman(where, "config", "import", str(export), "--yes")
-    return Controller(lab, old.root), Controller(lab, where.root)
+    """The old machine, and a new one at its address."""
+    old, root = tree.Tree(lab.lab.folder / "old"), lab.where.root
+    root.rename(old.root)
+    return Controller(lab, old.root), Controller.restored(lab, root, old=old, configuration=export)
 
 
 def test_the_master_role_moves_to_a_new_machine_when_the_old_one_is_lost_in_the_middle_of_a_move(

@@ -57,7 +57,7 @@ def may_order(kept: Optional[Kept], offered: Epoch) -> bool:
 def obeys(kept: Optional[Kept], own: Epoch, *, serial: int) -> bool:
     """Whether a node does what this epoch orders, and knows no later version of its configuration than this serial.
 
-    A clone of the controller's machine has its epoch, too: of the two the one whose configuration is older is told.
+    A clone of the controller's machine has its epoch, too: of the two this finds the one whose configuration is older.
     """
     is_later = kept is not None and kept.epoch == own and kept.serial > serial
     return may_order(kept, own) and not is_later

@@ -76,6 +76,12 @@ class Controller:
             await made.begin(statement, on_wait=self.waits.append)
         return made
 
+    async def leading(self, statement: Statement = VOTES) -> Leadership:
+        """As `start`, with the first round of questions over."""
+        made = await self.start(statement)
+        await made.step()
+        return made
+
     async def preview(self, statement: Statement = VOTES) -> tuple[Step, list[str]]:
         """What a start would do, and say."""
         made = Leadership(
@@ -135,6 +141,12 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT):
         while not is_so():  # noqa: ASYNC110 - counted in other tasks
             await asyncio.sleep(0.01)
+
+
+def primary_of(running: service.Service) -> str:
+    """The primary (name) of the only instance."""
+    (instance,) = running.configuration.current.instances.values()
+    return running.configuration.current.node_name(instance.primary_node)
 
 
 def epoch_of(nodes: voters.Voters, name: str) -> Epoch | None:

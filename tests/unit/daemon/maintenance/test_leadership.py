@@ -91,8 +91,7 @@ def test_runs_of_before_may_go_on_where_an_epoch_above_has_to_be_begun(running: 
         for name in ("node2", "node3"):
             nodes.follow(name, Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
 
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
 
         assert made.epoch is not None
         assert made.epoch.number == 10
@@ -283,8 +282,7 @@ def test_a_node_that_has_voted_counts_as_silent_when_no_agent_listens_on_it(runn
     """A firewall that rejects makes a node that is up look so, and must not make a majority of the others."""
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         nodes.old |= {"node1", "node2"}
         nodes.follow("node3", Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
 
@@ -448,8 +446,7 @@ def test_another_node_takes_the_master_role_over_once_the_old_controller_has_end
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         node2 = running.configuration.current.node("node2").uuid
         moves = Statement(master=node2)
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         moved = Controller(running, tree.Tree(tmp_path / "elsewhere"), first.monkeypatch)
         shutil.copytree(first.where.root, moved.where.root)
         moved.where.epoch.unlink()

@@ -42,8 +42,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
 
 def test_a_leader_ends_when_most_nodes_follow_another_and_not_for_one_or_for_silence(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         later = Kept(Epoch(9, "another"), voters.ELSEWHERE, 1)
 
         nodes.silent |= {"node1", "node2"}
@@ -71,8 +70,7 @@ def test_a_clone_of_the_machine_ends_once_most_nodes_know_a_later_version_of_the
 ) -> None:
     # A snapshot of the machine that was resumed beside it has its epoch, and its boot: nobody asks who leads.
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = boots(running)
         assert made.epoch is not None
         serial = running.configuration.current.serial_no
@@ -98,8 +96,7 @@ def test_a_leader_begins_an_epoch_above_what_nodes_keep_of_a_controller_that_is_
     running: service.Service,
 ) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = made.epoch
         assert before is not None
         nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
@@ -125,8 +122,7 @@ def test_a_leader_begins_no_epoch_while_another_controller_asks_the_nodes_that_f
     running: service.Service,
 ) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = made.epoch
         master = running.configuration.current.cluster.master_node
         nodes.claims("node2", Kept(Epoch(9, "another"), master, 1), heard=20.0)
@@ -144,8 +140,7 @@ def test_a_leader_begins_no_epoch_while_another_controller_asks_the_nodes_that_f
 
 def test_a_node_that_claims_more_each_time_does_not_use_up_epochs(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         seen = set()
         for number in range(10, 20):
             nodes.claims("node2", Kept(Epoch(number, "liar"), voters.ELSEWHERE, 1))
@@ -159,8 +154,7 @@ def test_a_node_that_claims_more_each_time_does_not_use_up_epochs(running: servi
 
 def test_a_node_that_keeps_what_a_leader_offered_in_vain_obeys_it_still(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = made.epoch
         nodes.follow("node2", Kept(Epoch(9, "another"), running.configuration.current.cluster.master_node, 1))
         nodes.busy |= {"node1", "node3"}
@@ -195,8 +189,7 @@ def test_agents_that_take_no_question_from_here_are_named_with_the_command(runni
 
 def test_silent_nodes_are_fenced_only_while_half_of_the_nodes_that_vote_answer(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         node2 = running.configuration.current.node("node2").uuid
         nodes.silent |= {"node3"}
         assert await made.isolation(()) == ""
@@ -231,8 +224,7 @@ def test_where_the_nodes_cannot_be_asked_no_node_is_fenced_and_the_rest_goes_on(
 
 def test_a_controller_that_was_replaced_fences_nobody_and_asks_all_nodes_soon(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         for name in ("node2", "node3"):
             nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
         nodes.silent |= {"node3"}
@@ -260,8 +252,7 @@ def test_a_dead_node_that_never_could_vote_keeps_nobody_from_fencing_it(running:
 
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
         nodes.old |= {"node1", "node2", "node3"}
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         nodes.old -= {"node3"}
         nodes.silent |= {"node3"}
 
@@ -270,8 +261,7 @@ def test_a_dead_node_that_never_could_vote_keeps_nobody_from_fencing_it(running:
         nodes.old -= {"node1"}
         nodes.silent -= {"node3"}
         nodes.old |= {"node2", "node3"}
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         nodes.old -= {"node2", "node3"}
         nodes.silent |= {"node2", "node3"}
         assert epoch_of(nodes, "node1") == made.epoch
@@ -346,8 +336,7 @@ def test_a_node_that_boots_gets_steps_again_once_half_of_the_nodes_obey_after_it
     running: service.Service,
 ) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = boots(running)
         twins.lab_of(running).node("node3").reboot()
         nodes.silent |= {"node1", "node2"}
@@ -365,8 +354,7 @@ def test_a_node_that_boots_gets_steps_again_once_half_of_the_nodes_obey_after_it
 
 def test_a_controller_that_was_replaced_never_names_the_boot_after_a_fence(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before = boots(running)
         for name in ("node1", "node2"):
             nodes.follow(name, Kept(Epoch(9, "another"), voters.ELSEWHERE, 1))
@@ -404,8 +392,7 @@ def test_a_step_that_was_refused_for_its_boot_has_the_nodes_asked_soon(
 
 def test_before_an_opcode_begins_its_nodes_that_report_another_boot_are_asked(running: service.Service) -> None:
     async def scenario(_: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         ((uuid, instance),) = running.configuration.current.instances.items()
         node = running.configuration.current.nodes[instance.primary_node]
         twins.lab_of(running).node(node.name).reboot()
@@ -437,8 +424,7 @@ def test_where_nobody_votes_only_the_boots_of_nodes_that_answer_are_named(runnin
 
 def test_without_agents_no_boot_is_named(running: service.Service) -> None:
     async def scenario(_: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         settings = dataclasses.replace(running.configuration.current.maintenance.settings, agent_port=0)
         await running.configuration.commit(lambda _: [changes.SettingsStand(settings)])
 
@@ -451,8 +437,7 @@ def test_without_agents_no_boot_is_named(running: service.Service) -> None:
 
 def test_a_play_that_has_powered_a_node_on_has_it_asked_at_once(running: service.Service) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before, uuids = boots(running), sorted(running.configuration.current.nodes)
         assert await made.confirm_boots(uuids) == set()
         twins.lab_of(running).node("node3").reboot()
@@ -476,8 +461,7 @@ def test_what_a_play_by_hand_holds_has_its_nodes_asked_though_none_reports_anoth
     running: service.Service,
 ) -> None:
     async def scenario(_: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         ((uuid, instance),) = running.configuration.current.instances.items()
         twins.lab_of(running).node(running.configuration.current.node_name(instance.primary_node)).reboot()
 
@@ -491,8 +475,7 @@ def test_what_a_play_by_hand_holds_has_its_nodes_asked_though_none_reports_anoth
 
 def test_a_key_that_is_gone_keeps_no_play_from_its_locks(running: service.Service) -> None:
     async def scenario(_: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         (uuid,) = running.configuration.current.instances
         first.where.hmac_key.rename(first.where.hmac_key.with_suffix(".away"))
         with pytest.raises(errors.RoundsmanError, match=f"{first.where.hmac_key} cannot be read"):
@@ -505,8 +488,7 @@ def test_nodes_that_are_recorded_as_off_and_follow_another_controller_count_wher
     running: service.Service,
 ) -> None:
     async def scenario(nodes: voters.Voters, first: Controller) -> None:
-        made = await first.start()
-        await made.step()
+        made = await first.leading()
         before, head = boots(running), running.configuration.current
         # An emergency power-off here; then another controller powered two nodes on, and fenced the third.
         offs = [changes.NodePowered(head.node(name).uuid, powered=False) for name in ("node1", "node2")]

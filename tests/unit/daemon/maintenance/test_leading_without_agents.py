@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.cluster import c
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import controllers, voters
-from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, refusal
+from tests.unit.daemon.maintenance.controllers import Controller, epoch_of, primary_of, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -183,7 +183,7 @@ def test_a_takeover_waits_for_nodes_that_did_not_answer_and_for_steps_at_work(
         await first.start()
         second = first.copied(tmp_path / "copy")
         (instance,) = running.configuration.current.instances.values()
-        primary = running.configuration.current.node_name(instance.primary_node)
+        primary = primary_of(running)
         nodes.silent |= {primary}
         made = await second.start(NOBODY_VOTES)
 

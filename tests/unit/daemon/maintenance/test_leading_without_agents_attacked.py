@@ -12,7 +12,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.values im
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import controllers, voters
-from tests.unit.daemon.maintenance.controllers import epoch_of, refusal
+from tests.unit.daemon.maintenance.controllers import epoch_of, primary_of, refusal
 from tests.unit.daemon.maintenance.test_leading_without_agents import NOBODY_VOTES, NODES, do_step, run
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
     return twins.assemble(twins.lab(tmp_path, nodes=3, instances=1), monkeypatch)[0]
-
-
-def primary_of(running: service.Service) -> str:
-    (instance,) = running.configuration.current.instances.values()
-    return running.configuration.current.node_name(instance.primary_node)
 
 
 def without(names: set[str], over_ssh: OverSsh) -> OverSsh:
